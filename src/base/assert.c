@@ -8,7 +8,7 @@
 
 void bt_assert_fail(const char *file, int line, const char *expr)
 {
-    fprintf(stderr, "betoken: internal error at %s:%d: %s does not hold; please report this\n", file,
-            line, expr);
+    fprintf(stderr, "betoken: internal error at %s:%d: %s does not hold; please report this\n",
+            file, line, expr);
     abort();
 }

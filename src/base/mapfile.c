@@ -74,8 +74,8 @@ bt_status bt_mapfile_read(const char *path, size_t max, char **text, size_t *n, 
     char *p = NULL;
     bt_status status = BT_OK;
     if (size > max) {
-        status = bt_fail(err, BT_E_LIMIT, "%s: %zu bytes, more than the limit of %zu", path, size,
-                         max);
+        status =
+            bt_fail(err, BT_E_LIMIT, "%s: %zu bytes, more than the limit of %zu", path, size, max);
         goto done;
     }
     p = bt_mem_alloc(BT_MEM_FILE, size + 1);

@@ -32,7 +32,7 @@ struct bt_pool {
     void *ctx;
     uint64_t generation;
     _Alignas(BT_CACHE_LINE) _Atomic uint64_t ticket;
-    _Alignas(BT_CACHE_LINE) _Atomic int done; /* chunks finished in this region */
+    _Alignas(BT_CACHE_LINE) _Atomic int done;       /* chunks finished in this region */
     _Alignas(BT_CACHE_LINE) _Atomic uint32_t epoch; /* futex word: counts regions */
     _Atomic int n_sleeping;
     _Atomic bool stopping;

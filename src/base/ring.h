@@ -15,7 +15,7 @@
 typedef struct bt_ring {
     char *items;
     size_t item_size;
-    uint32_t mask; /* capacity - 1 */
+    uint32_t mask;                                 /* capacity - 1 */
     _Alignas(BT_CACHE_LINE) _Atomic uint32_t head; /* next to pop; written by the consumer */
     _Alignas(BT_CACHE_LINE) _Atomic uint32_t tail; /* next to push; written by the producer */
 } bt_ring;

@@ -44,11 +44,11 @@ typedef struct bt_rope_args {
     float *x;           /* [T, n_heads, d] device, rotated in place */
     const int32_t *pos; /* [T] host */
     int n_rows, n_heads, head_dim;
-    int row_stride;          /* floats from one row of x to the next */
-    const float *cos, *sin;  /* [n_pos, n_rot / 2] device */
-    int n_pos;               /* every pos < n_pos */
-    int n_rot;               /* rotated dimensions, <= d; the rest is left as it is */
-    bool interleaved;        /* pairs (2i, 2i+1) (GGUF llama) instead of (i, i + n_rot/2) (HF) */
+    int row_stride;         /* floats from one row of x to the next */
+    const float *cos, *sin; /* [n_pos, n_rot / 2] device */
+    int n_pos;              /* every pos < n_pos */
+    int n_rot;              /* rotated dimensions, <= d; the rest is left as it is */
+    bool interleaved;       /* pairs (2i, 2i+1) (GGUF llama) instead of (i, i + n_rot/2) (HF) */
 } bt_rope_args;
 
 /* A slot is block_id * B + position % B. The cache of one layer: [n_blocks, G, B, d] for keys and
@@ -124,10 +124,10 @@ struct bt_device {
 };
 
 typedef struct bt_device_limits {
-    int rows_max;     /* largest T of any call: sizes the work space */
-    int inputs_max;   /* largest K */
-    int heads_max;    /* largest H */
-    int head_dim_max; /* largest d */
+    int rows_max;      /* largest T of any call: sizes the work space */
+    int inputs_max;    /* largest K */
+    int heads_max;     /* largest H */
+    int head_dim_max;  /* largest d */
     int positions_max; /* longest sequence */
 } bt_device_limits;
 

@@ -28,11 +28,11 @@ bt_status bt_ids_push(bt_ids *ids, int32_t id) BT_MUST_USE;
 void bt_ids_deinit(bt_ids *ids);
 
 typedef struct bt_encode_args {
-    bt_str text;         /* valid UTF-8 (checked: BT_E_INVALID with the byte offset) */
-    const bt_run *runs;  /* NULL: all of it trusted as n_runs = 0 says below */
+    bt_str text;        /* valid UTF-8 (checked: BT_E_INVALID with the byte offset) */
+    const bt_run *runs; /* NULL: all of it trusted as n_runs = 0 says below */
     size_t n_runs;
-    bool parse_special;  /* without runs: recognise special tokens written in the text */
-    bool add_special;    /* what the post-processor adds (BOS …), as add_special_tokens=True */
+    bool parse_special; /* without runs: recognise special tokens written in the text */
+    bool add_special;   /* what the post-processor adds (BOS …), as add_special_tokens=True */
 } bt_encode_args;
 
 /* Appends the ids of a text. Linear time in the text's length for any input; BT_E_LIMIT when a

@@ -28,7 +28,8 @@ static void philox_known_answers(void **state)
     bt_philox a = bt_rng_philox(0, 0, 0, 0, 0);
     const uint32_t want_a[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
     assert_memory_equal(a.v, want_a, sizeof want_a);
-    bt_philox b = bt_rng_philox(0x299f31d0a4093822u, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344);
+    bt_philox b =
+        bt_rng_philox(0x299f31d0a4093822u, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344);
     const uint32_t want_b[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
     assert_memory_equal(b.v, want_b, sizeof want_b);
 }
