@@ -121,6 +121,7 @@ typedef struct bt_device_ops {
 struct bt_device {
     const bt_device_ops *ops;
     const char *name; /* "cpu avx512vnni", for the log and for inspect */
+    bool host_memory; /* device pointers may be read on the host (the CPU device) */
 };
 
 typedef struct bt_device_limits {
