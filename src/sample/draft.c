@@ -3,13 +3,7 @@
  * draft.c: what a proposer draws, with the request's own noise. */
 #include "sample/sampler.h"
 
-#include "sample/rowscan.h"
-
 #include <math.h>
-
-/* Perturbed scores that enter the estimate of a chance: the gap to the next few tells nearly as much
- * as the whole row (speculation-analysis.md 4.3) and costs almost nothing. */
-enum { CHANCE_OVER = 4 };
 
 /* The n_best largest logits; chance = softmax of the plain logits. */
 static int greedy_best(bt_sampler *s, const bt_sample_row *row, int n_best, bt_draft *out)
@@ -30,8 +24,7 @@ static int greedy_best(bt_sampler *s, const bt_sample_row *row, int n_best, bt_d
             }
         }
     }
-    bt_truncate_row view = {row->logits, row->n, s->block_max, s->max};
-    double total = bt_truncate_mass(&view, 1.0, s->trunc.dense);
+    double total = s->kernels->exp(row->logits, row->n, s->max, 1.0f, s->trunc.dense);
     for (int i = 0; i < n; i++) {
         double chance = exp(best[i].score - (double)s->max) / total;
         out[i] = (bt_draft){best[i].token, (float)BT_MIN(chance, 1.0)};
@@ -42,7 +35,9 @@ static int greedy_best(bt_sampler *s, const bt_sample_row *row, int n_best, bt_d
 static int noisy_best(bt_sampler *s, const bt_sample_row *row, int n_best, bt_draft *out)
 {
     bt_scored best[BT_DRAFT_BEST_MAX];
-    int n = bt_sampler_best(s, row, BT_MAX(n_best, CHANCE_OVER), best);
+    /* The gap to the runner-up tells nearly as much as the whole row (speculation-analysis.md 4.3) and
+     * costs almost nothing. */
+    int n = bt_sampler_best(s, row, BT_MIN(n_best + 1, BT_GUMBEL_BEST_MAX), best);
     double total = 0.0;
     for (int i = 0; i < n; i++) {
         total += exp(best[i].score - best[0].score);

@@ -9,7 +9,7 @@
 #include "sample/gumbel.h"
 
 #include "base/rng.h"
-#include "sample/rowscan.h"
+#include "kernel/rowstat.h"
 
 #include <math.h>
 

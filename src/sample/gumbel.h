@@ -33,13 +33,14 @@ double bt_gumbel_uniform(const bt_noise *noise, uint32_t index);
 /* Who takes part. Entry j is row r = idx[j] (j itself without idx) with token id[r] (r itself
  * without id). Logits of -infinity never win. */
 typedef struct bt_contest {
-    const float *logits;    /* finite or -infinity */
-    int n;                  /* entries */
-    const int32_t *idx;     /* [n] rows, rising; NULL: rows 0 … n-1 */
-    const int32_t *id;      /* token of each row, all different; NULL: the row */
-    const float *block_max; /* bt_row_scan of the logits; used when idx and id are NULL, else may be
+    const float *logits; /* finite or -infinity */
+    int n;               /* entries */
+    const int32_t *idx;  /* [n] rows, rising; NULL: rows 0 … n-1 */
+    const int32_t *id;   /* token of each row, all different; NULL: the row */
+    const float
+        *block_max; /* bt_row_scan_fn of the logits; used when idx and id are NULL, else may be
                              * NULL */
-    double inv_t;           /* 1 / T */
+    double inv_t;   /* 1 / T */
     bt_noise noise;
 } bt_contest;
 

@@ -10,12 +10,16 @@
 
 struct bt_sampler {
     int n_vocab_max;
+    const bt_row_kernels *kernels;
     float *block_max;       /* [blocks] of the row last scanned */
     float max;              /* of the row last scanned */
     bt_truncate_work trunc; /* lists of survivors */
     float *law;             /* [V] processed target law, in rejection sampling */
     float *log_law;         /* [V] logarithms of a residual */
 };
+
+/* After a scan: the lowest row whose logit is the largest. */
+int bt_sampler_top(const bt_sampler *s, const float *logits, int n);
 
 /* A row with what is asked of it. */
 typedef struct bt_sample_row {

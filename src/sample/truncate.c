@@ -3,7 +3,7 @@
  * truncate.c: filters by radix selection (truncate.h). */
 #include "sample/truncate.h"
 
-#include "sample/rowscan.h"
+#include "kernel/rowstat.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,6 +23,16 @@ BT_INLINE uint32_t order_key(float logit)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
+/* A mass below e^-23 of the largest rounds to nothing. */
+#define MASS_RANGE 23.0f
+
+/* Buckets fall with the logit; the last takes all that is out of range. */
+BT_INLINE int bucket_of(const bt_truncate_row *row, int32_t i, float per_logit)
+{
+    float at = (row->max - row->logits[i]) * per_logit;
+    return at < (float)(BT_TRUNCATE_BUCKETS - 1) ? (int)at : BT_TRUNCATE_BUCKETS - 1;
+}
+
 /* Where the kept prefix ends: keys above `key`, and the first n_ties of those equal to it. */
 typedef struct cut {
     uint32_t key;
@@ -35,7 +45,8 @@ typedef struct selection {
     const int32_t *idx;
     const float *weight;
     int n;
-    double *mass; /* [BT_TRUNCATE_BUCKETS] */
+    double before; /* mass that is ahead of them all */
+    double *mass;  /* [BT_TRUNCATE_BUCKETS] */
 } selection;
 
 BT_INLINE uint32_t selection_key(const selection *s, int j)
@@ -69,7 +80,7 @@ static cut select_cut(const selection *s, double target)
 {
     static const int shifts[3] = {21, 10, 0}, widths[3] = {11, 11, 10};
     uint32_t prefix = 0;
-    double before = 0.0;
+    double before = s->before;
     for (int level = 0; level < 3; level++) {
         fill_buckets(s, prefix, shifts[level], widths[level]);
         int bucket = (1 << widths[level]) - 1;
@@ -137,53 +148,45 @@ static double least_of_top_k(const bt_truncate_row *row, int k, double *mass)
     return (double)value;
 }
 
-/* One block into eight running sums, in double and exact. */
-BT_INLINE void mass_of_block(const float *logits, float max, float inv_t, float *dense, double *sum)
+/* top_p over a list of rows with their weights, of which `target` is to be reached. Buckets of equal
+ * width in the logit, which spread the mass better than its bits do, find where about; the bits then
+ * decide within one bucket. */
+static int top_p_of_weights(const bt_truncate_row *row, float inv_t, double target, int n,
+                            bt_truncate_work *work)
 {
-    for (int i = 0; i < BT_ROW_BLOCK; i++) {
-        dense[i] = bt_row_exp((logits[i] - max) * inv_t);
+    float per_logit = inv_t * (BT_TRUNCATE_BUCKETS / MASS_RANGE);
+    memset(work->mass, 0, BT_TRUNCATE_BUCKETS * sizeof *work->mass);
+    for (int j = 0; j < n; j++) {
+        work->mass[bucket_of(row, work->idx[j], per_logit)] += bt_row_grain(work->weight[j]);
     }
-    for (int i = 0; i < BT_ROW_BLOCK; i += 8) {
-        for (int lane = 0; lane < 8; lane++) {
-            sum[lane] += bt_row_grain(dense[i + lane]);
+    double before = 0.0;
+    int bucket = 0;
+    while (before + work->mass[bucket] < target) {
+        before += work->mass[bucket];
+        if (++bucket == BT_TRUNCATE_BUCKETS) {
+            return n;
         }
     }
-}
-
-double bt_truncate_mass(const bt_truncate_row *row, double inv_t, float *dense)
-{
-    double sum[8] = {0};
-    int b = 0;
-    for (; (b + 1) * BT_ROW_BLOCK <= row->n; b++) {
-        ptrdiff_t at = (ptrdiff_t)b * BT_ROW_BLOCK;
-        /* Below e^-23 a mass rounds to 0 anyway. */
-        if ((row->block_max[b] - row->max) * (float)inv_t < -23.0f) {
-            memset(dense + at, 0, BT_ROW_BLOCK * sizeof *dense);
-        } else {
-            mass_of_block(row->logits + at, row->max, (float)inv_t, dense + at, sum);
-        }
+    int n_sub = 0;
+    for (int j = 0; j < n; j++) {
+        work->sub_idx[n_sub] = work->idx[j];
+        work->sub_weight[n_sub] = work->weight[j];
+        n_sub += bucket_of(row, work->idx[j], per_logit) == bucket;
     }
-    double total = 0.0;
-    for (int i = b * BT_ROW_BLOCK; i < row->n; i++) {
-        dense[i] = bt_row_exp((row->logits[i] - row->max) * (float)inv_t);
-        total += bt_row_grain(dense[i]);
-    }
-    for (int lane = 0; lane < 8; lane++) {
-        total += sum[lane];
-    }
-    return total;
+    selection s = {row->logits, work->sub_idx, work->sub_weight, n_sub, before, work->mass};
+    return apply_cut(row->logits, select_cut(&s, target), n, work->idx);
 }
 
 /* top_p over the whole row. Rows lighter than (1 - top_p) / n of the mass cannot survive: together
  * they have less than what top_p may leave out. */
-static int top_p_of_row(const bt_truncate_row *row, double inv_t, double top_p,
+static int top_p_of_row(const bt_truncate_row *row, float inv_t, double top_p,
                         bt_truncate_work *work)
 {
-    double total = bt_truncate_mass(row, inv_t, work->dense);
+    double total = row->exp(row->logits, row->n, row->max, inv_t, work->dense);
     double light = (1.0 - top_p) * total / row->n * 0.999;
     int n = 0;
     for (int b = 0; b < bt_row_blocks(row->n); b++) {
-        float block_weight = bt_row_exp((row->block_max[b] - row->max) * (float)inv_t);
+        float block_weight = bt_row_exp((row->block_max[b] - row->max) * inv_t);
         if (bt_row_grain(block_weight) < light) {
             continue;
         }
@@ -194,20 +197,18 @@ static int top_p_of_row(const bt_truncate_row *row, double inv_t, double top_p,
             n += bt_row_grain(work->dense[i]) >= light && work->dense[i] > 0.0f;
         }
     }
-    selection s = {row->logits, work->idx, work->weight, n, work->mass};
-    return apply_cut(row->logits, select_cut(&s, top_p * total), n, work->idx);
+    return top_p_of_weights(row, inv_t, top_p * total, n, work);
 }
 
-static int top_p_of_list(const bt_truncate_row *row, double inv_t, double top_p, int n,
+static int top_p_of_list(const bt_truncate_row *row, float inv_t, double top_p, int n,
                          bt_truncate_work *work)
 {
     double total = 0.0;
     for (int j = 0; j < n; j++) {
-        work->weight[j] = bt_row_exp((row->logits[work->idx[j]] - row->max) * (float)inv_t);
+        work->weight[j] = bt_row_exp((row->logits[work->idx[j]] - row->max) * inv_t);
         total += bt_row_grain(work->weight[j]);
     }
-    selection s = {row->logits, work->idx, work->weight, n, work->mass};
-    return apply_cut(row->logits, select_cut(&s, top_p * total), n, work->idx);
+    return top_p_of_weights(row, inv_t, top_p * total, n, work);
 }
 
 int bt_truncate(const bt_truncate_row *row, const bt_sampling *params, bt_truncate_work *work)
@@ -215,7 +216,7 @@ int bt_truncate(const bt_truncate_row *row, const bt_sampling *params, bt_trunca
     BT_ASSERT(params->temperature >= BT_SAMPLING_GREEDY_BELOW);
     bool has_k = params->top_k > 0 && params->top_k < row->n;
     bool has_min_p = params->min_p > 0.0;
-    double inv_t = 1.0 / params->temperature;
+    float inv_t = (float)(1.0 / params->temperature);
     if (!has_k && !has_min_p && params->top_p < 1.0) {
         return top_p_of_row(row, inv_t, params->top_p, work);
     }
@@ -228,7 +229,7 @@ int bt_truncate(const bt_truncate_row *row, const bt_sampling *params, bt_trunca
     }
     int n = gather(row, least, work->idx);
     if (has_k && n > params->top_k) {
-        selection s = {row->logits, work->idx, NULL, n, work->mass};
+        selection s = {row->logits, work->idx, NULL, n, 0.0, work->mass};
         n = apply_cut(row->logits, select_cut(&s, params->top_k), n, work->idx);
     }
     if (params->top_p < 1.0 && n > 1) {

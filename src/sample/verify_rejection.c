@@ -10,7 +10,6 @@
  * position's plain noise, but the refusal did not depend on it, so it may be used again. */
 #include "sample/verify.h"
 
-#include "sample/rowscan.h"
 #include "sample/sampler.h"
 
 #include <math.h>
@@ -41,8 +40,7 @@ static int32_t draw_from_law(bt_sampler *s, const bt_verify_args *args, int32_t 
     for (int i = 0; i < args->n_vocab; i++) {
         s->log_law[i] = s->law[i] > 0.0f ? logf(s->law[i]) : -INFINITY;
     }
-    float max;
-    if (!bt_row_scan(s->log_law, args->n_vocab, s->block_max, &max)) {
+    if (bt_sampler_scan(s, s->log_law, args->n_vocab) != BT_OK) {
         return -1;
     }
     bt_contest contest = {.logits = s->log_law,
@@ -91,7 +89,7 @@ static bool try_chosen(bt_sampler *s, const bt_verify_args *args, int child, dou
 static int settle(bt_sampler *s, const bt_verify_args *args, const place *at, int32_t *token)
 {
     bt_sample_row row = {at->logits, args->n_vocab, NULL, args->params, at->position};
-    int32_t top = bt_row_find(row.logits, row.n, s->block_max, s->max);
+    int32_t top = bt_sampler_top(s, row.logits, row.n);
     bt_sampler_law(s, &row, s->law, args->n_vocab);
     bt_noise noise = bt_sampler_noise(args->params, at->position, BT_NOISE_ACCEPT);
     int child = next_child(args, at->node, -1);

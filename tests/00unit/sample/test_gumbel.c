@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "kernel/rowstat.h"
 #include "sample/gumbel.h"
-#include "sample/rowscan.h"
 #include "samplekit.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ static void block_winner_is_full_winner(void **state)
         int n =
             round < 8 ? V - kit_below(&rng, 20000) : 3 + kit_below(&rng, round < 200 ? 200 : 3000);
         kit_row(&rng, row, n);
-        assert_true(bt_row_scan(row, n, block_max, &max));
+        assert_true(bt_row_scan_ref(row, n, block_max, &max));
         double t = exp(log(1e-4) + kit_uniform(&rng) * log(5e4));
         bt_contest c = {.logits = row,
                         .n = n,
@@ -186,7 +186,7 @@ static void winner_has_the_softmax_law(void **state)
             total += law[i] = exp((double)row[i] / t);
             wrong_total += wrong[i] = exp((double)row[i] / (t * 1.03));
         }
-        assert_true(bt_row_scan(row, n, block_max, &max));
+        assert_true(bt_row_scan_ref(row, n, block_max, &max));
         for (int i = 0; i < N; i++) {
             bt_contest c = {.logits = row,
                             .n = n,
