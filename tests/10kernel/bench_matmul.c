@@ -105,7 +105,7 @@ static void bench_size(bt_pool *pool, bt_dtype dtype, int n, int k, set *s)
     bt_mem_free(work);
 }
 
-int bench_matmul(int n_threads)
+int bench_matmul(int n_threads, const char *only)
 {
     bt_pool *pool;
     set *s = bt_mem_alloc(BT_MEM_WORK, sizeof *s);
@@ -116,7 +116,8 @@ int bench_matmul(int n_threads)
     printf("%s, %d threads; GB/s at 1 row, then the time of r rows over that of 1\n",
            bt_cpu_isa_name(bt_cpu_isa()), n_threads);
     for (size_t i = 0; i < BT_COUNT(dtypes); i++) {
-        for (size_t j = 0; j < BT_COUNT(sizes); j++) {
+        bool wanted = only == NULL || strcmp(only, bt_dtype_get(dtypes[i])->name) == 0;
+        for (size_t j = 0; wanted && j < BT_COUNT(sizes); j++) {
             bench_size(pool, dtypes[i], sizes[j][0], sizes[j][1], s);
         }
     }

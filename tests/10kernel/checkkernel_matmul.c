@@ -4,8 +4,8 @@
  * reference and, for the reference itself, against plain arithmetic on bt_tensor_read_f32. Fills
  * are random or adversarial; outputs stand between guard zones.
  *
- *   checkkernel_matmul                     tests, TAP
- *   checkkernel_matmul --bench [threads]   speed of each format (bench_matmul.c) */
+ *   checkkernel_matmul                              tests, TAP
+ *   checkkernel_matmul --bench [threads [format]]   speeds (bench_matmul.c) */
 #include "bench_matmul.h"
 
 #include "base/cpu.h"
@@ -485,7 +485,7 @@ int main(int argc, char **argv)
 {
     bt_cpu_init(NULL);
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) {
-        return bench_matmul(argc > 2 ? atoi(argv[2]) : bt_cpu_threads());
+        return bench_matmul(argc > 2 ? atoi(argv[2]) : bt_cpu_threads(), argc > 3 ? argv[3] : NULL);
     }
     for (int threads = 1; threads <= 3; threads++) {
         if (bt_pool_open(threads, &pools[threads], NULL) != BT_OK) {

@@ -14,7 +14,7 @@ enum {
     PANEL = BT_PANEL_OUTPUTS,
     LINE = BT_CACHE_LINE,
     STREAMS_MAX = 4,
-    AHEAD = 2048, /* bytes of prefetch distance */
+    AHEAD_BYTES = 8192, /* prefetch distance, of all streams together */
 };
 
 #define HOT static inline __attribute__((always_inline))
@@ -79,7 +79,8 @@ HOT void run_panels(bt_dtype dtype, int n_rows, int n_streams, const bt_matmul_t
         for (int s = 0; s < n_streams; s++) {
 #pragma GCC unroll 4
             for (int line = 0; line < step_bytes(dtype) / LINE; line++) {
-                _mm_prefetch((const char *)p + (size_t)s * stride + AHEAD + line * LINE,
+                _mm_prefetch((const char *)p + (size_t)s * stride + AHEAD_BYTES / n_streams +
+                                 line * LINE,
                              _MM_HINT_T0);
             }
         }

@@ -16,6 +16,7 @@ enum {
     LINE = BT_CACHE_LINE,
     SCALES = 2 * PANEL,
     STREAMS_MAX = 4,
+    AHEAD_BYTES = 8192, /* prefetch distance, of all streams together */
 };
 
 #define HOT static inline __attribute__((always_inline))
@@ -68,35 +69,56 @@ HOT __m512 halves(const unsigned char *p)
     return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)p));
 }
 
-/* One group of one panel times n_rows rows. x: the group's record. */
-HOT void add_group(format f, int n_rows, const unsigned char *scales, const unsigned char *body,
-                   const unsigned char *x, __m512 *acc)
+/* One group of n_streams panels times n_rows rows. at: the first panel's unit, whose scales and body
+ * lie at the given offsets; x: the group's record. The panels advance together, so that there are
+ * enough independent chains of vpdpbusd, and each broadcast serves all of them. */
+HOT void add_group(format f, int n_rows, int n_streams, const unsigned char *at, size_t stride,
+                   int scales, int body, const unsigned char *x,
+                   __m512 acc[STREAMS_MAX][BT_TILE_ROWS])
 {
-    __m512i sum[BT_TILE_ROWS];
+    __m512i sum[STREAMS_MAX][BT_TILE_ROWS], w[STREAMS_MAX];
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
-        sum[r] = f.offset == 0 ? _mm512_setzero_si512()
-                               : broadcast_i32(x + bt_tile_correction_at(n_rows, f.offset) + 4 * r);
+        __m512i start = f.offset == 0
+                            ? _mm512_setzero_si512()
+                            : broadcast_i32(x + bt_tile_correction_at(n_rows, f.offset) + 4 * r);
+#pragma GCC unroll 4
+        for (int s = 0; s < n_streams; s++) {
+            sum[s][r] = start;
+        }
     }
 #pragma GCC unroll 8
     for (int q = 0; q < 8; q++) {
-        __m512i w = unpack(f, body, q);
+#pragma GCC unroll 4
+        for (int s = 0; s < n_streams; s++) {
+            w[s] = unpack(f, at + (size_t)s * stride + body, q);
+        }
 #pragma GCC unroll 8
         for (int r = 0; r < n_rows; r++) {
-            sum[r] = _mm512_dpbusd_epi32(sum[r], w, broadcast_i32(x + 32 * r + 4 * q));
+            __m512i four = broadcast_i32(x + 32 * r + 4 * q);
+#pragma GCC unroll 4
+            for (int s = 0; s < n_streams; s++) {
+                sum[s][r] = _mm512_dpbusd_epi32(sum[s][r], w[s], four);
+            }
         }
     }
-    __m512 dw = halves(scales);
+    __m512 dw[STREAMS_MAX], m[STREAMS_MAX];
+#pragma GCC unroll 4
+    for (int s = 0; s < n_streams; s++) {
+        dw[s] = halves(at + (size_t)s * stride + scales);
+        m[s] = f.offset == 0 ? halves(at + (size_t)s * stride + scales + SCALES) : dw[s];
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
-        __m512 d = _mm512_mul_ps(dw, broadcast_f32(x + bt_tile_scale_at(n_rows) + 4 * r));
-        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), d, acc[r]);
-    }
-    if (f.offset == 0) {
-        __m512 m = halves(scales + SCALES);
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) {
-            acc[r] = _mm512_fmadd_ps(m, broadcast_f32(x + bt_tile_sum_at(n_rows) + 4 * r), acc[r]);
+        __m512 dx = broadcast_f32(x + bt_tile_scale_at(n_rows) + 4 * r);
+        __m512 sx = broadcast_f32(x + bt_tile_sum_at(n_rows) + 4 * r);
+#pragma GCC unroll 4
+        for (int s = 0; s < n_streams; s++) {
+            acc[s][r] =
+                _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[s][r]), _mm512_mul_ps(dw[s], dx), acc[s][r]);
+            if (f.offset == 0) {
+                acc[s][r] = _mm512_fmadd_ps(m[s], sx, acc[s][r]);
+            }
         }
     }
 }
@@ -126,7 +148,7 @@ HOT void run_panels(format f, int n_rows, int n_streams, const bt_matmul_tile *t
     const int group_count = t->w->k / BT_GROUP_INPUTS, body = body_bytes(f);
     /* Groups that share a line of scales, and the bytes of such a unit. */
     const int per_unit = f.offset == 0 ? 1 : 2, unit_bytes = LINE + per_unit * body;
-    const int ahead = BT_ROUND_UP(2048, unit_bytes);
+    const int ahead = BT_ROUND_UP(AHEAD_BYTES / n_streams, unit_bytes);
     const size_t record = (size_t)n_rows * BT_TILE_GROUP_BYTES;
     const unsigned char *x = t->x;
     const unsigned char *p = t->w->data + (size_t)panel_idx * t->w->panel_bytes;
@@ -142,25 +164,21 @@ HOT void run_panels(format f, int n_rows, int n_streams, const bt_matmul_tile *t
     for (int g = 0; g + per_unit <= group_count; g += per_unit) {
 #pragma GCC unroll 4
         for (int s = 0; s < n_streams; s++) {
-            const unsigned char *at = p + (size_t)s * stride;
 #pragma GCC unroll 17
             for (int line = 0; line < unit_bytes / LINE; line++) {
-                _mm_prefetch((const char *)at + ahead + line * LINE, _MM_HINT_T0);
+                _mm_prefetch((const char *)p + (size_t)s * stride + ahead + line * LINE,
+                             _MM_HINT_T0);
             }
-            add_group(f, n_rows, at, at + LINE, x, acc[s]);
-            if (per_unit == 2) {
-                add_group(f, n_rows, at + SCALES, at + LINE + body, x + record, acc[s]);
-            }
+        }
+        add_group(f, n_rows, n_streams, p, stride, 0, LINE, x, acc);
+        if (per_unit == 2) {
+            add_group(f, n_rows, n_streams, p, stride, SCALES, LINE + body, x + record, acc);
         }
         p += unit_bytes;
         x += (size_t)per_unit * record;
     }
     if (per_unit == 2 && group_count % 2 == 1) {
-#pragma GCC unroll 4
-        for (int s = 0; s < n_streams; s++) {
-            const unsigned char *at = p + (size_t)s * stride;
-            add_group(f, n_rows, at, at + LINE, x, acc[s]);
-        }
+        add_group(f, n_rows, n_streams, p, stride, 0, LINE, x, acc);
     }
 #pragma GCC unroll 4
     for (int s = 0; s < n_streams; s++) {
@@ -195,17 +213,17 @@ HOT void run(format f, const bt_matmul_tile *t)
         run_rows(f, 4, 2, t);
         break;
     case 5:
-        run_rows(f, 5, 1, t);
+        run_rows(f, 5, 2, t);
         break;
     case 6:
-        run_rows(f, 6, 1, t);
+        run_rows(f, 6, 2, t);
         break;
     case 7:
-        run_rows(f, 7, 1, t);
+        run_rows(f, 7, 2, t);
         break;
     default:
         BT_DEBUG_ASSERT(t->n_rows == 8);
-        run_rows(f, 8, 1, t);
+        run_rows(f, 8, 2, t);
     }
 }
 
