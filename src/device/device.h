@@ -51,8 +51,11 @@ typedef struct bt_rope_args {
     bool interleaved;       /* pairs (2i, 2i+1) (GGUF llama) instead of (i, i + n_rot/2) (HF) */
 } bt_rope_args;
 
-/* A slot is block_id * B + position % B. The cache of one layer: [n_blocks, G, B, d] for keys and
- * for values, in kv_dtype (F32 or F16). */
+/* A slot is block_id * B + position % B. The cache of one layer: n_blocks * G * B * d elements for
+ * keys and for values each, in kv_dtype (F32 or F16), a block's heads together. How positions lie
+ * inside a block of a head is the device's affair (the CPU transposes keys: [n_blocks, G, d, B];
+ * values are [n_blocks, G, B, d]): only kv_store, kv_copy and attention touch them. Contents that
+ * no row reads may be anything, also NaN. */
 typedef struct bt_kv_layer {
     void *k, *v; /* device */
     bt_dtype dtype;
@@ -105,7 +108,8 @@ typedef struct bt_device_ops {
     /* Stores k and v rows ([T, G, d], stride row_stride floats) at slot[t] (host). */
     void (*kv_store)(bt_device *dev, const bt_kv_layer *kv, const float *k, const float *v,
                      int row_stride, const int32_t *slot, int n_rows);
-    /* Copies cached positions from slot to slot (accepted tree nodes). */
+    /* Copies cached positions from slot to slot (accepted tree nodes), one after another in the
+     * order of the lists. */
     void (*kv_copy)(bt_device *dev, const bt_kv_layer *kv, const int32_t *from, const int32_t *to,
                     int n);
     void (*attention)(bt_device *dev, const bt_attention_args *args);

@@ -6,18 +6,11 @@
  *
  * Every kernel sums in an order that depends on its lengths alone, so that a row's bits depend on
  * the row alone (law 1). Pointers need the alignment of their element only; lengths may be odd.
- * All functions are pure: any thread, no state.
- *
- * exp: the SIMD levels use one polynomial of degree 6 on |r| <= ln(2)/2 after removing a power of
- * two; its relative error is below BT_EXP_ERROR. exp(0) is exactly 1, NaN stays NaN. */
+ * All functions are pure: any thread, no state. */
 #ifndef BT_KERNEL_VECTOR_H
 #define BT_KERNEL_VECTOR_H
 
 #include "base/cpu.h"
-
-/* Bound on the relative error of every level's exp where the result is a normal number, and the
- * absolute one (in units of the smallest normal) below. Checked by checkkernel_vector. */
-#define BT_EXP_ERROR 1.8e-7f
 
 /* y[i] = x[i] / sqrt(mean(x^2) + eps) * (w[i] + w_offset), i < dim; y may be x. */
 typedef void bt_rmsnorm_fn(const float *x, const float *w, float eps, float w_offset, int dim,
@@ -28,10 +21,6 @@ typedef void bt_rope_fn(float *x, const float *cos, const float *sin, int n_head
                         int n_rot);
 /* y[i] = gate[i] / (1 + exp(-gate[i])) * up[i], i < n; y may be gate or up. */
 typedef void bt_silu_mul_fn(const float *gate, const float *up, size_t n, float *y);
-/* The largest of x[0…n-1], n >= 1; unspecified when one is NaN. */
-typedef float bt_max_fn(const float *x, size_t n);
-/* y[i] = exp(x[i] - shift); returns their sum. y may be x. */
-typedef double bt_exp_sum_fn(const float *x, size_t n, float shift, float *y);
 /* Stores one position into a cache block (layouts in kernel/attention.h): k [head_dim] down a
  * column with BT_ATTN_BLOCK elements from one to the next, v [head_dim] along a row. */
 typedef void bt_kv_put_fn(const float *k, const float *v, int head_dim, void *k_column,
@@ -42,8 +31,6 @@ typedef struct bt_vector {
     bt_rope_fn *rope_half;  /* pairs (i, i + n_rot / 2) */
     bt_rope_fn *rope_pairs; /* pairs (2i, 2i + 1) */
     bt_silu_mul_fn *silu_mul;
-    bt_max_fn *max;
-    bt_exp_sum_fn *exp_sum;
     bt_kv_put_fn *kv_put_f32;
     bt_kv_put_fn *kv_put_f16; /* rounds to nearest, ties to even */
 } bt_vector;

@@ -58,25 +58,6 @@ static void silu_mul_ref(const float *gate, const float *up, size_t n, float *y)
     }
 }
 
-static float max_ref(const float *x, size_t n)
-{
-    float max = x[0];
-    for (size_t i = 1; i < n; i++) {
-        max = x[i] > max ? x[i] : max;
-    }
-    return max;
-}
-
-static double exp_sum_ref(const float *x, size_t n, float shift, float *y)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        y[i] = expf(x[i] - shift);
-        sum += (double)y[i];
-    }
-    return sum;
-}
-
 static void kv_put_f32_ref(const float *k, const float *v, int head_dim, void *k_column,
                            void *v_row)
 {
@@ -104,8 +85,6 @@ void bt_vector_fill_ref(bt_vector *table)
         .rope_half = rope_half_ref,
         .rope_pairs = rope_pairs_ref,
         .silu_mul = silu_mul_ref,
-        .max = max_ref,
-        .exp_sum = exp_sum_ref,
         .kv_put_f32 = kv_put_f32_ref,
         .kv_put_f16 = kv_put_f16_ref,
     };

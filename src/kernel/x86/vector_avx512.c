@@ -94,38 +94,6 @@ static void silu_mul_avx512(const float *gate, const float *up, size_t n, float 
     }
 }
 
-static float max_avx512(const float *x, size_t n)
-{
-    __m512 max = _mm512_set1_ps(-INFINITY);
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 mask = bt_mask_avx512(n - i);
-        max = _mm512_mask_max_ps(max, mask, max, _mm512_maskz_loadu_ps(mask, x + i));
-    }
-    return _mm512_reduce_max_ps(max);
-}
-
-/* f32 lanes over runs of EXP_RUN elements, the runs' sums in double: the error does not grow with
- * a vocabulary. */
-enum { EXP_RUN = 4096 };
-
-static double exp_sum_avx512(const float *x, size_t n, float shift, float *y)
-{
-    const __m512 minus = _mm512_set1_ps(shift);
-    double total = 0;
-    for (size_t run = 0; run < n; run += EXP_RUN) {
-        size_t end = BT_MIN(n, run + EXP_RUN);
-        __m512 sum = _mm512_setzero_ps();
-        for (size_t i = run; i < end; i += 16) {
-            __mmask16 mask = bt_mask_avx512(end - i);
-            __m512 e = bt_exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), minus));
-            sum = _mm512_mask_add_ps(sum, mask, sum, e);
-            _mm512_mask_storeu_ps(y + i, mask, e);
-        }
-        total += (double)bt_sum_avx512(sum);
-    }
-    return total;
-}
-
 static void kv_put_f16_avx512(const float *k, const float *v, int head_dim, void *k_column,
                               void *v_row)
 {
@@ -149,7 +117,5 @@ void bt_vector_fill_avx512(bt_vector *table)
     table->rope_half = rope_half_avx512;
     table->rope_pairs = rope_pairs_avx512;
     table->silu_mul = silu_mul_avx512;
-    table->max = max_avx512;
-    table->exp_sum = exp_sum_avx512;
     table->kv_put_f16 = kv_put_f16_avx512;
 }
