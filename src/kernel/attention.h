@@ -25,18 +25,17 @@
 
 enum {
     BT_ATTN_BLOCK = 16,
-    BT_ATTN_SEGMENT = 512,
+    BT_ATTN_SEGMENT = 256,
     BT_ATTN_SEGMENT_BLOCKS = BT_ATTN_SEGMENT / BT_ATTN_BLOCK,
     BT_ATTN_QUERIES = 6, /* queries of one call: 6 x 4 accumulators of 16 floats in registers */
 };
 
-/* scores[j * BT_ATTN_SEGMENT + 16 * b + i] = sum over e of q[e * BT_ATTN_QUERIES + j] *
- * k[b][e * 16 + i] for j < n_q <= BT_ATTN_QUERIES, b < n_blocks, i < 16. q: a panel
- * [head_dim, BT_ATTN_QUERIES]. */
-typedef void bt_attn_scores_fn(const float *q, int n_q, const void *const *k, int n_blocks,
+/* scores[j * BT_ATTN_SEGMENT + 16 * b + i] = sum over e of q[j][e] * k[b][e * 16 + i] for
+ * j < n_q <= BT_ATTN_QUERIES, b < n_blocks, i < 16. q[j]: [head_dim]. */
+typedef void bt_attn_scores_fn(const float *const *q, int n_q, const void *const *k, int n_blocks,
                                int head_dim, float *scores);
 
-/* Turns the raw scores of positions lo…hi-1 of a segment (0 <= lo < hi <= 512) into weights:
+/* Turns the raw scores of positions lo…hi-1 of a segment (0 <= lo < hi) into weights:
  * s * scale, then softcap * tanh(s / softcap) unless softcap is 0, then exp(s - max). s is 64-byte
  * aligned; other places of the blocks that hold lo…hi-1 become undefined. */
 typedef void bt_attn_softmax_fn(float *s, int lo, int hi, float scale, float softcap,

@@ -145,6 +145,9 @@ static bool claim(bench *b, bt_dtype dtype)
             p[j] = sinf((float)j);
         }
     }
+    for (size_t i = 0; i < (size_t)KEYS_MAX * HEAD / 2; i++) { /* true angles: lengths stay */
+        b->cos[i] = cosf((float)i);
+    }
     for (int l = 0; l < LAYERS; l++) {
         b->kv[l] = (bt_kv_layer){.k = b->dev->ops->alloc(b->dev, BT_MEM_KV, cache * 4),
                                  .v = b->dev->ops->alloc(b->dev, BT_MEM_KV, cache * 4),

@@ -4,7 +4,7 @@
  *
  *   tile      consecutive rows of one sequence x the query heads of one key/value head: keys and
  *             values are read once for up to TILE_QUERIES queries
- *   segment   512 positions from a multiple of 512: scores, softmax, weighted values, one part a
+ *   segment   BT_ATTN_SEGMENT positions from a multiple of it: scores, softmax, weighted values, one part a
  *             query (kernel/attention.h)
  *
  * A chunk of the pool is a tile and a key/value head, all segments in turn; when there are few of
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    TILE_QUERIES = 24, /* 24 x 512 scores fit the L1 cache: 48 KiB */
+    TILE_QUERIES = 24, /* their scores of a segment fit the L1 cache */
     PARTS_MIN = 4096,
     ITEMS_PER_THREAD = 3,
     INLINE_MACS = 160000, /* multiply-adds of some 4 µs: less than a second thread costs */
@@ -27,12 +27,11 @@ enum {
 
 /* One thread's work space, for n = queries_of(limits) queries. */
 typedef struct scratch {
-    float *scores;     /* [n, 512] */
-    float *panels;     /* [n / 6 rounded up, d, 6]: the tile's queries */
-    float *row_panels; /* the same for one row */
-    float *state;      /* [n, part]: the parts so far */
-    float *part;       /* [n, part]: this segment's */
-    char *blocks;      /* [32, 16, d]: gathered blocks */
+    float *scores;   /* [n, BT_ATTN_SEGMENT] */
+    const float **q; /* [n]: the tile's queries */
+    float *state;    /* [n, part]: the parts so far */
+    float *part;     /* [n, part]: this segment's */
+    char *blocks;    /* [blocks of a segment, 16, d]: gathered blocks */
 } scratch;
 
 /* One call. */
@@ -62,9 +61,10 @@ static size_t queries_of(const bt_device_limits *limits)
     return (size_t)BT_MAX(TILE_QUERIES, limits->heads_max);
 }
 
-static size_t panel_floats(size_t n_queries, size_t head_dim)
+/* Floats that take the place of n pointers. */
+static size_t pointer_floats(size_t n)
 {
-    return BT_ROUND_UP(n_queries, (size_t)BT_ATTN_QUERIES) * BT_ROUND_UP(head_dim, (size_t)16);
+    return BT_ROUND_UP(n * sizeof(float *) / sizeof(float), (size_t)16);
 }
 
 bool bt_cpu_attention_init(bt_cpu_attention_work *work, const bt_device_limits *limits,
@@ -74,7 +74,7 @@ bool bt_cpu_attention_init(bt_cpu_attention_work *work, const bt_device_limits *
     const size_t part = bt_attn_part_size(limits->head_dim_max);
     const size_t segments = (size_t)(limits->positions_max - 1) / BT_ATTN_SEGMENT + 1;
     bt_cpu_attention_work w = {0};
-    w.scratch_floats = n * BT_ATTN_SEGMENT + 2 * panel_floats(n, d) + 2 * n * part +
+    w.scratch_floats = n * BT_ATTN_SEGMENT + pointer_floats(n) + 2 * n * part +
                        BT_ROUND_UP((size_t)BT_ATTN_SEGMENT * d, (size_t)16);
     w.parts_max = BT_MAX((size_t)PARTS_MIN, (size_t)limits->heads_max * segments);
     w.tiles = bt_mem_calloc(BT_MEM_WORK, (size_t)limits->rows_max, sizeof *w.tiles);
@@ -101,13 +101,11 @@ static scratch scratch_of(const attend *c, int thread_idx)
     const bt_device_limits *limits = &c->cpu->limits;
     const bt_cpu_attention_work *w = &c->cpu->attention_work;
     const size_t n = queries_of(limits);
-    const size_t panel = panel_floats(n, (size_t)limits->head_dim_max);
     const size_t part = n * bt_attn_part_size(limits->head_dim_max);
     scratch s;
     s.scores = w->scratch + (size_t)thread_idx * w->scratch_floats;
-    s.panels = s.scores + n * BT_ATTN_SEGMENT;
-    s.row_panels = s.panels + panel;
-    s.state = s.row_panels + panel;
+    s.q = (const float **)(void *)(s.scores + n * BT_ATTN_SEGMENT);
+    s.state = s.scores + n * BT_ATTN_SEGMENT + pointer_floats(n);
     s.part = s.state + part;
     s.blocks = (char *)(s.part + part);
     return s;
@@ -127,22 +125,6 @@ static int keys_of(const bt_attention_args *a, int t)
 static int first_key_of(const bt_attention_args *a, int t)
 {
     return a->window > 0 ? BT_MAX(0, keys_of(a, t) - a->window) : 0;
-}
-
-/* Sorts the queries of rows row…row + n_rows - 1 for key/value head g into panels. */
-static void pack_queries(const attend *c, int row, int n_rows, int g, float *panels)
-{
-    const size_t d = (size_t)c->head_dim;
-    for (int i = 0; i < n_rows * c->group; i++) {
-        const size_t head = (size_t)(row + i / c->group) * (size_t)c->args->n_heads +
-                            (size_t)(g * c->group + i % c->group);
-        const float *q = c->args->q + head * d;
-        float *to =
-            panels + (size_t)(i / BT_ATTN_QUERIES) * d * BT_ATTN_QUERIES + i % BT_ATTN_QUERIES;
-        for (size_t e = 0; e < d; e++) {
-            to[e * BT_ATTN_QUERIES] = q[e];
-        }
-    }
 }
 
 /* Byte offset of head g in block block_id, in keys and in values. */
@@ -259,28 +241,24 @@ static int own_blocks(span *p, int r, bool values)
     return first;
 }
 
-static void score_blocks(const span *p, const float *panels, int n_queries, int first, int end,
-                         float *scores)
+/* Scores n queries from query q of the tile on with blocks first…end-1. */
+static void score_blocks(const span *p, int q, int n, int first, int end)
 {
-    for (int i = 0; i < n_queries && first < end; i += BT_ATTN_QUERIES) {
-        p->c->scores(panels + (size_t)i * (size_t)p->c->head_dim,
-                     BT_MIN(BT_ATTN_QUERIES, n_queries - i), p->k + first, end - first,
-                     p->c->head_dim, scores + i * BT_ATTN_SEGMENT + first * BT_ATTN_BLOCK);
+    for (int i = q; i < q + n && first < end; i += BT_ATTN_QUERIES) {
+        p->c->scores(p->s->q + i, BT_MIN(BT_ATTN_QUERIES, q + n - i), p->k + first, end - first,
+                     p->c->head_dim, p->s->scores + i * BT_ATTN_SEGMENT + first * BT_ATTN_BLOCK);
     }
 }
 
 static void score(span *p)
 {
     const attend *c = p->c;
-    score_blocks(p, p->s->panels, p->tile.n_rows * c->group, p->first_block, p->end_block,
-                 p->s->scores);
+    score_blocks(p, 0, p->tile.n_rows * c->group, p->first_block, p->end_block);
     for (int r = 0; r < p->tile.n_rows; r++) {
         if (p->lo[r] < p->hi[r] && p->hi[r] > p->end_block * BT_ATTN_BLOCK) {
             const int first = own_blocks(p, r, false);
             const int end = (p->hi[r] + BT_ATTN_BLOCK - 1) / BT_ATTN_BLOCK;
-            pack_queries(c, p->tile.row + r, 1, p->g, p->s->row_panels);
-            score_blocks(p, p->s->row_panels, c->group, first, end,
-                         p->s->scores + r * c->group * BT_ATTN_SEGMENT);
+            score_blocks(p, r * c->group, c->group, first, end);
         }
     }
 }
@@ -327,6 +305,18 @@ static void mix(span *p)
     }
 }
 
+/* Asks for the values that mix reads first, to come while the softmax computes. */
+static void fetch_values(const span *p)
+{
+    enum { LINE = 64, BLOCKS = 4 };
+    const size_t bytes = (size_t)BT_ATTN_BLOCK * (size_t)p->c->head_dim * p->c->element_bytes;
+    for (int b = p->first_block; b < p->end_block && b < p->first_block + BLOCKS; b++) {
+        for (size_t i = 0; i < bytes; i += LINE) {
+            __builtin_prefetch((const char *)p->v[b] + i);
+        }
+    }
+}
+
 /* The parts of one segment, into p->s->part. */
 static void attend_segment(span *p, int segment)
 {
@@ -336,6 +326,7 @@ static void attend_segment(span *p, int segment)
     p->base = segment * BT_ATTN_SEGMENT;
     bound(p);
     score(p);
+    fetch_values(p);
     for (int i = 0; i < p->tile.n_rows * c->group; i++) {
         const int r = i / c->group;
         float *part = p->s->part + (size_t)i * c->part_size;
@@ -367,13 +358,23 @@ static void finish(const attend *c, const float *state, size_t head)
     c->cpu->attention.finish(state, c->head_dim, c->args->out + head * (size_t)c->head_dim);
 }
 
+/* Index of query j of the tile among all T * H. */
+static size_t head_of(const span *p, int j)
+{
+    const int group = p->c->group;
+    return (size_t)(p->tile.row + j / group) * (size_t)p->c->args->n_heads +
+           (size_t)(p->g * group + j % group);
+}
+
 static void open_span(span *p, const attend *c, const scratch *s, int item)
 {
     p->c = c;
     p->s = s;
     p->tile = c->cpu->attention_work.tiles[item / c->n_kv_heads];
     p->g = item % c->n_kv_heads;
-    pack_queries(c, p->tile.row, p->tile.n_rows, p->g, s->panels);
+    for (int j = 0; j < p->tile.n_rows * c->group; j++) {
+        s->q[j] = c->args->q + head_of(p, j) * (size_t)c->head_dim;
+    }
 }
 
 /* A chunk: all segments of one tile and key/value head. The last tiles, whose contexts are the
@@ -383,25 +384,26 @@ static void attend_item(void *ctx, int chunk_idx, int thread_idx)
     const attend *c = ctx;
     const bt_attention_args *a = c->args;
     const scratch s = scratch_of(c, thread_idx);
+    scratch into_state = s;
+    into_state.part = s.state;
     span p;
-    open_span(&p, c, &s, c->n_tiles * c->n_kv_heads - 1 - chunk_idx);
-    const int n_queries = p.tile.n_rows * c->group;
+    open_span(&p, c, &into_state, c->n_tiles * c->n_kv_heads - 1 - chunk_idx);
     int first = first_key_of(a, p.tile.row), end = 0;
     for (int t = p.tile.row; t < p.tile.row + p.tile.n_rows; t++) {
         first = BT_MIN(first, first_key_of(a, t));
         end = BT_MAX(end, keys_of(a, t));
     }
-    memset(s.state, 0, (size_t)n_queries * c->part_size * sizeof *s.state);
-    for (int i = first / BT_ATTN_SEGMENT; i * BT_ATTN_SEGMENT < end; i++) {
+    attend_segment(&p, first / BT_ATTN_SEGMENT); /* the first part is the state */
+    p.s = &s;
+    const int n_queries = p.tile.n_rows * c->group;
+    for (int i = first / BT_ATTN_SEGMENT + 1; i * BT_ATTN_SEGMENT < end; i++) {
         attend_segment(&p, i);
         for (int j = 0; j < n_queries; j++) {
             merge(c, s.state + (size_t)j * c->part_size, s.part + (size_t)j * c->part_size);
         }
     }
     for (int j = 0; j < n_queries; j++) {
-        const size_t head = (size_t)(p.tile.row + j / c->group) * (size_t)a->n_heads +
-                            (size_t)(p.g * c->group + j % c->group);
-        finish(c, s.state + (size_t)j * c->part_size, head);
+        finish(c, s.state + (size_t)j * c->part_size, head_of(&p, j));
     }
 }
 
@@ -416,10 +418,8 @@ static void attend_split(void *ctx, int chunk_idx, int thread_idx)
     const int segment = chunk_idx % c->n_segments;
     attend_segment(&p, segment);
     for (int j = 0; j < p.tile.n_rows * c->group; j++) {
-        const size_t head = (size_t)(p.tile.row + j / c->group) * (size_t)c->args->n_heads +
-                            (size_t)(p.g * c->group + j % c->group);
         memcpy(c->cpu->attention_work.parts +
-                   (head * (size_t)c->n_segments + (size_t)segment) * c->part_size,
+                   (head_of(&p, j) * (size_t)c->n_segments + (size_t)segment) * c->part_size,
                s.part + (size_t)j * c->part_size, c->part_size * sizeof(float));
     }
 }

@@ -15,15 +15,15 @@ BT_INLINE double load(const void *p, size_t idx, bool half)
                 : (double)((const float *)p)[idx];
 }
 
-BT_INLINE void scores(const float *q, int n_q, const void *const *k, int n_positions, int head_dim,
-                      float *out, bool half)
+BT_INLINE void scores(const float *const *q, int n_q, const void *const *k, int n_positions,
+                      int head_dim, float *out, bool half)
 {
     for (int j = 0; j < n_q; j++) {
         for (int i = 0; i < n_positions; i++) {
             const void *block = k[i / BT_ATTN_BLOCK];
             double sum = 0;
             for (int e = 0; e < head_dim; e++) {
-                sum += (double)q[e * BT_ATTN_QUERIES + j] *
+                sum += (double)q[j][e] *
                        load(block, (size_t)(e * BT_ATTN_BLOCK + i % BT_ATTN_BLOCK), half);
             }
             out[j * BT_ATTN_SEGMENT + i] = (float)sum;
@@ -31,13 +31,13 @@ BT_INLINE void scores(const float *q, int n_q, const void *const *k, int n_posit
     }
 }
 
-static void scores_f32_ref(const float *q, int n_q, const void *const *k, int n_blocks,
+static void scores_f32_ref(const float *const *q, int n_q, const void *const *k, int n_blocks,
                            int head_dim, float *out)
 {
     scores(q, n_q, k, n_blocks * BT_ATTN_BLOCK, head_dim, out, false);
 }
 
-static void scores_f16_ref(const float *q, int n_q, const void *const *k, int n_blocks,
+static void scores_f16_ref(const float *const *q, int n_q, const void *const *k, int n_blocks,
                            int head_dim, float *out)
 {
     scores(q, n_q, k, n_blocks * BT_ATTN_BLOCK, head_dim, out, true);

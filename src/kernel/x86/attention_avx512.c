@@ -10,7 +10,10 @@
 
 #include <math.h>
 
-enum { WIDE = 4 }; /* vectors of a tile */
+enum {
+    WIDE = 4,  /* vectors of a tile */
+    AHEAD = 4, /* blocks of values from the one in use to the one being fetched */
+};
 
 BT_INLINE __m512 load_vector(const void *base, size_t idx, __mmask16 mask, bool half)
 {
@@ -23,10 +26,12 @@ BT_INLINE __m512 load_vector(const void *base, size_t idx, __mmask16 mask, bool 
     return mask == 0xFFFF ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(mask, p);
 }
 
-BT_INLINE void scores_tile(const float *q, const void *const *k, int head_dim, float *out,
-                           const int shape[2], bool half)
+/* n_q queries by n_b blocks. `ahead`: blocks to bring near meanwhile, those of the next tile. */
+BT_INLINE void scores_tile(const float *const *q, const void *const *k, const void *const *ahead,
+                           int head_dim, float *out, const int shape[2], bool half)
 {
     const int n_q = shape[0], n_b = shape[1];
+    const size_t row_bytes = BT_ATTN_BLOCK * (half ? 2u : 4u);
     __m512 acc[BT_ATTN_QUERIES][WIDE];
 #pragma GCC unroll 8
     for (int j = 0; j < n_q; j++) {
@@ -40,10 +45,13 @@ BT_INLINE void scores_tile(const float *q, const void *const *k, int head_dim, f
 #pragma GCC unroll 8
         for (int b = 0; b < n_b; b++) {
             keys[b] = load_vector(k[b], e * BT_ATTN_BLOCK, 0xFFFF, half);
+            if (!half || e % 2 == 0) { /* once a cache line */
+                _mm_prefetch((const char *)ahead[b] + e * row_bytes, _MM_HINT_T0);
+            }
         }
 #pragma GCC unroll 8
         for (int j = 0; j < n_q; j++) {
-            __m512 query = _mm512_set1_ps(q[e * BT_ATTN_QUERIES + (size_t)j]);
+            __m512 query = _mm512_set1_ps(q[j][e]);
 #pragma GCC unroll 8
             for (int b = 0; b < n_b; b++) {
                 acc[j][b] = _mm512_fmadd_ps(query, keys[b], acc[j][b]);
@@ -59,18 +67,21 @@ BT_INLINE void scores_tile(const float *q, const void *const *k, int head_dim, f
     }
 }
 
-BT_INLINE void scores_queries(const float *q, int n_q, const void *const *k, int n_blocks,
+BT_INLINE void scores_queries(const float *const *q, int n_q, const void *const *k, int n_blocks,
                               int head_dim, float *out, bool half)
 {
     int b = 0;
     for (; b + WIDE <= n_blocks; b += WIDE) {
-        scores_tile(q, k + b, head_dim, out + b * BT_ATTN_BLOCK, (const int[2]){n_q, WIDE}, half);
+        scores_tile(q, k + b, b + 2 * WIDE <= n_blocks ? k + b + WIDE : k + b, head_dim,
+                    out + b * BT_ATTN_BLOCK, (const int[2]){n_q, WIDE}, half);
     }
     for (; b + 2 <= n_blocks; b += 2) {
-        scores_tile(q, k + b, head_dim, out + b * BT_ATTN_BLOCK, (const int[2]){n_q, 2}, half);
+        scores_tile(q, k + b, k + b, head_dim, out + b * BT_ATTN_BLOCK, (const int[2]){n_q, 2},
+                    half);
     }
     if (b < n_blocks) {
-        scores_tile(q, k + b, head_dim, out + b * BT_ATTN_BLOCK, (const int[2]){n_q, 1}, half);
+        scores_tile(q, k + b, k + b, head_dim, out + b * BT_ATTN_BLOCK, (const int[2]){n_q, 1},
+                    half);
     }
 }
 
@@ -98,7 +109,7 @@ BT_INLINE void scores_queries(const float *q, int n_q, const void *const *k, int
         break;                                                                                     \
     }
 
-static void scores_f32_avx512(const float *q, int n_q, const void *const *k, int n_blocks,
+static void scores_f32_avx512(const float *const *q, int n_q, const void *const *k, int n_blocks,
                               int head_dim, float *out)
 {
 #define SCORES(n) scores_queries(q, n, k, n_blocks, head_dim, out, false)
@@ -106,7 +117,7 @@ static void scores_f32_avx512(const float *q, int n_q, const void *const *k, int
 #undef SCORES
 }
 
-static void scores_f16_avx512(const float *q, int n_q, const void *const *k, int n_blocks,
+static void scores_f16_avx512(const float *const *q, int n_q, const void *const *k, int n_blocks,
                               int head_dim, float *out){
 #define SCORES(n) scores_queries(q, n, k, n_blocks, head_dim, out, true)
     FOR_QUERIES(n_q, SCORES)
@@ -170,8 +181,10 @@ BT_INLINE void mix_tile(const bt_attn_mix_args *a, size_t e, const int shape[2],
                 load_vector(a->acc + (size_t)j * a->acc_stride + e, (size_t)c * 16, mask, false);
         }
     }
+    const int last = (a->hi - 1) / BT_ATTN_BLOCK;
     for (int i = a->lo; i < a->hi;) {
         const void *block = a->v[i / BT_ATTN_BLOCK];
+        const char *ahead = a->v[BT_MIN(i / BT_ATTN_BLOCK + AHEAD, last)];
         const int end = BT_MIN(a->hi, (i / BT_ATTN_BLOCK + 1) * BT_ATTN_BLOCK);
         size_t idx = (size_t)(i % BT_ATTN_BLOCK) * d + e;
         for (; i < end; i++, idx += d) {
@@ -179,6 +192,9 @@ BT_INLINE void mix_tile(const bt_attn_mix_args *a, size_t e, const int shape[2],
 #pragma GCC unroll 8
             for (int c = 0; c < n_c; c++) {
                 values[c] = load_vector(block, idx + (size_t)c * 16, mask, half);
+                if (!half || c % 2 == 0) {
+                    _mm_prefetch(ahead + (idx + (size_t)c * 16) * (half ? 2 : 4), _MM_HINT_T0);
+                }
             }
 #pragma GCC unroll 8
             for (int j = 0; j < n_q; j++) {
