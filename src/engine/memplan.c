@@ -92,7 +92,7 @@ bt_status bt_memplan(betoken_engine *e, bt_err *err)
                              e->opt.max_model_len, n_ctx);
     }
     e->max_model_len = e->opt.max_model_len > 0 ? e->opt.max_model_len : n_ctx;
-    uint64_t budget, per_block = block_bytes(e);
+    uint64_t budget = 0, per_block = block_bytes(e);
     BT_TRY(cache_budget(e, &budget, err));
     uint64_t most = (uint64_t)e->opt.max_num_seqs * (uint64_t)bt_kv_blocks_for(e->max_model_len);
     uint64_t n = budget / per_block;

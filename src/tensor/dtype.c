@@ -7,12 +7,13 @@
 #include <stdio.h>
 
 static const bt_dtype_info infos[BT_DTYPE_COUNT] = {
-    [BT_DTYPE_F32] = {"F32", 1, 4, true},     [BT_DTYPE_F16] = {"F16", 1, 2, true},
-    [BT_DTYPE_BF16] = {"BF16", 1, 2, true},   [BT_DTYPE_Q4_0] = {"Q4_0", 32, 18, true},
-    [BT_DTYPE_Q4_1] = {"Q4_1", 32, 20, true}, [BT_DTYPE_Q5_0] = {"Q5_0", 32, 22, true},
-    [BT_DTYPE_Q5_1] = {"Q5_1", 32, 24, true}, [BT_DTYPE_Q8_0] = {"Q8_0", 32, 34, true},
-    [BT_DTYPE_I8] = {"I8", 1, 1, false},      [BT_DTYPE_I32] = {"I32", 1, 4, false},
-    [BT_DTYPE_I64] = {"I64", 1, 8, false},
+    [BT_DTYPE_F32] = {"F32", 1, 4, true},          [BT_DTYPE_F16] = {"F16", 1, 2, true},
+    [BT_DTYPE_BF16] = {"BF16", 1, 2, true},        [BT_DTYPE_Q4_0] = {"Q4_0", 32, 18, true},
+    [BT_DTYPE_Q4_1] = {"Q4_1", 32, 20, true},      [BT_DTYPE_Q5_0] = {"Q5_0", 32, 22, true},
+    [BT_DTYPE_Q5_1] = {"Q5_1", 32, 24, true},      [BT_DTYPE_Q8_0] = {"Q8_0", 32, 34, true},
+    [BT_DTYPE_F8_E4M3] = {"F8_E4M3", 1, 1, false}, [BT_DTYPE_F64] = {"F64", 1, 8, false},
+    [BT_DTYPE_I16] = {"I16", 1, 2, false},         [BT_DTYPE_I8] = {"I8", 1, 1, false},
+    [BT_DTYPE_I32] = {"I32", 1, 4, false},         [BT_DTYPE_I64] = {"I64", 1, 8, false},
 };
 
 const bt_dtype_info *bt_dtype_get(bt_dtype dtype)

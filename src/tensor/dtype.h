@@ -13,12 +13,15 @@ typedef enum bt_dtype {
     BT_DTYPE_F32 = 0,
     BT_DTYPE_F16,
     BT_DTYPE_BF16,
-    BT_DTYPE_Q4_0, /* 18 bytes for 32: f16 d, 16 bytes of nibbles; w = d * (q - 8) */
-    BT_DTYPE_Q4_1, /* 20 bytes: f16 d, f16 m, nibbles; w = d * q + m */
-    BT_DTYPE_Q5_0, /* 22 bytes: f16 d, 32 high bits, nibbles; w = d * (q - 16) */
-    BT_DTYPE_Q5_1, /* 24 bytes: f16 d, f16 m, 32 high bits, nibbles; w = d * q + m */
-    BT_DTYPE_Q8_0, /* 34 bytes: f16 d, 32 signed bytes; w = d * q */
-    BT_DTYPE_I8,   /* whole numbers: never weights, kept so that files are accounted for */
+    BT_DTYPE_Q4_0,    /* 18 bytes for 32: f16 d, 16 bytes of nibbles; w = d * (q - 8) */
+    BT_DTYPE_Q4_1,    /* 20 bytes: f16 d, f16 m, nibbles; w = d * q + m */
+    BT_DTYPE_Q5_0,    /* 22 bytes: f16 d, 32 high bits, nibbles; w = d * (q - 16) */
+    BT_DTYPE_Q5_1,    /* 24 bytes: f16 d, f16 m, 32 high bits, nibbles; w = d * q + m */
+    BT_DTYPE_Q8_0,    /* 34 bytes: f16 d, 32 signed bytes; w = d * q */
+    BT_DTYPE_F8_E4M3, /* from here on: never weights here, kept so that files are accounted for */
+    BT_DTYPE_F64,
+    BT_DTYPE_I8, /* whole numbers, signed or not */
+    BT_DTYPE_I16,
     BT_DTYPE_I32,
     BT_DTYPE_I64,
     BT_DTYPE_COUNT
