@@ -54,7 +54,7 @@ static const struct {
 
 typedef struct cursor {
     bt_weightfile *table;
-    const unsigned char *p;
+    const unsigned char *p = NULL;
     size_t n, at;
 } cursor;
 
@@ -87,7 +87,7 @@ static uint64_t read_unsigned(const unsigned char *p, int n)
 
 static bt_status take_unsigned(cursor *c, int n, uint64_t *out, const char *what, bt_err *err)
 {
-    const unsigned char *p;
+    const unsigned char *p = NULL;
     BT_TRY(take(c, (size_t)n, &p, what, err));
     *out = read_unsigned(p, n);
     return BT_OK;
@@ -95,8 +95,8 @@ static bt_status take_unsigned(cursor *c, int n, uint64_t *out, const char *what
 
 static bt_status take_string(cursor *c, bt_str *out, const char *what, bt_err *err)
 {
-    uint64_t n;
-    const unsigned char *p;
+    uint64_t n = 0;
+    const unsigned char *p = NULL;
     BT_TRY(take_unsigned(c, 8, &n, what, err));
     if (n > c->n - c->at) {
         return cut(c, err, what);
@@ -162,7 +162,7 @@ bool bt_gguf_array_at(const bt_meta_array *a, size_t idx, bt_meta_value *out)
 
 static bt_status read_array(cursor *c, bt_meta_value *v, bt_err *err)
 {
-    uint64_t type, n;
+    uint64_t type = 0, n = 0;
     BT_TRY(take_unsigned(c, 4, &type, "an array", err));
     BT_TRY(take_unsigned(c, 8, &n, "an array", err));
     if (type >= GGUF_TYPE_COUNT || type == GGUF_ARRAY) {
@@ -182,7 +182,7 @@ static bt_status read_array(cursor *c, bt_meta_value *v, bt_err *err)
     }
     *array = (bt_meta_array){.gguf_type = (uint32_t)type, .data = c->p + c->at, .offset = offset};
     *v = (bt_meta_value){.kind = BT_META_ARRAY, .n = (size_t)n, .impl = array};
-    const unsigned char *skip;
+    const unsigned char *skip = NULL;
     if (type != GGUF_STRING) {
         return take(c, (size_t)n * type_bytes[type], &skip, "an array", err);
     }
@@ -197,8 +197,8 @@ static bt_status read_array(cursor *c, bt_meta_value *v, bt_err *err)
 
 static bt_status read_value(cursor *c, bt_meta_value *v, bt_err *err)
 {
-    uint64_t type;
-    const unsigned char *p;
+    uint64_t type = 0;
+    const unsigned char *p = NULL;
     BT_TRY(take_unsigned(c, 4, &type, "a value", err));
     if (type == GGUF_ARRAY) {
         return read_array(c, v, err);
@@ -254,7 +254,7 @@ static bt_status set_type(const cursor *c, bt_tensor_view *view, uint64_t type, 
 static bt_status read_tensor(cursor *c, uint64_t *offset, bt_err *err)
 {
     bt_tensor_view view = {0};
-    uint64_t n_dims, type;
+    uint64_t n_dims = 0, type = 0;
     BT_TRY(take_string(c, &view.name, "a tensor's name", err));
     BT_TRY(take_unsigned(c, 4, &n_dims, "a tensor", err));
     if (n_dims > BT_TENSOR_DIMS_MAX || memchr(view.name.p, '\0', view.name.n) != NULL) {
@@ -265,7 +265,7 @@ static bt_status read_tensor(cursor *c, uint64_t *offset, bt_err *err)
     }
     view.n_dims = (int)n_dims;
     for (int i = view.n_dims - 1; i >= 0; i--) { /* the file writes the fastest one first */
-        uint64_t dim;
+        uint64_t dim = 0;
         BT_TRY(take_unsigned(c, 8, &dim, "a tensor", err));
         view.shape[i] = dim > INT64_MAX ? -1 : (int64_t)dim;
     }
@@ -345,7 +345,7 @@ static bt_status read_alignment(const cursor *c, uint64_t *out, bt_err *err)
 
 static bt_status read_tensors(cursor *c, uint64_t n_tensors, bt_err *err)
 {
-    uint64_t alignment;
+    uint64_t alignment = 32;
     BT_TRY(read_alignment(c, &alignment, err));
     if (n_tensors > (c->n - c->at) / 24) {
         return cut(c, err, "the list of tensors");
@@ -378,8 +378,8 @@ static bt_status read_tensors(cursor *c, uint64_t n_tensors, bt_err *err)
 
 static bt_status check_version(cursor *c, bt_err *err)
 {
-    uint64_t version;
-    const unsigned char *magic;
+    uint64_t version = 0;
+    const unsigned char *magic = NULL;
     if (c->n < 4 || memcmp(c->p, "GGUF", 4) != 0) {
         return bt_fail_at(err, BT_E_FORMAT, 0, "%s: not a GGUF file", c->table->path);
     }
@@ -413,7 +413,7 @@ bt_status bt_gguf_read(bt_weightfile *t, bt_err *err)
 {
     bt_mapfile file;
     int idx;
-    uint64_t n_tensors, n_kv;
+    uint64_t n_tensors = 0, n_kv = 0;
     BT_TRY(bt_mapfile_open(t->path, &file, err));
     BT_TRY(bt_table_add_file(t, file, &idx, err));
     cursor c = {.table = t, .p = file.p, .n = file.n};
