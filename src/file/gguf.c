@@ -54,7 +54,7 @@ static const struct {
 
 typedef struct cursor {
     bt_weightfile *table;
-    const unsigned char *p = NULL;
+    const unsigned char *p;
     size_t n, at;
 } cursor;
 
