@@ -109,9 +109,10 @@ static int apply_cut(const float *logits, cut c, int n, int32_t *idx)
     int kept = 0, ties = 0;
     for (int j = 0; j < n; j++) {
         uint32_t key = order_key(logits[idx[j]]);
-        if (key > c.key || (key == c.key && ties++ < c.n_ties)) {
-            idx[kept++] = idx[j];
-        }
+        int is_tie = key == c.key;
+        idx[kept] = idx[j]; /* without branches, which a flat row would mispredict half the time */
+        kept += (key > c.key) | (is_tie & (ties < c.n_ties));
+        ties += is_tie;
     }
     return kept;
 }
@@ -127,7 +128,7 @@ static int gather(const bt_truncate_row *row, double least, int32_t *idx)
         int end = BT_MIN((b + 1) * BT_ROW_BLOCK, row->n);
         for (int i = b * BT_ROW_BLOCK; i < end; i++) {
             idx[n] = i;
-            n += row->logits[i] > -INFINITY && (double)row->logits[i] >= least;
+            n += (row->logits[i] > -INFINITY) & ((double)row->logits[i] >= least);
         }
     }
     return n;
@@ -194,7 +195,7 @@ static int top_p_of_row(const bt_truncate_row *row, float inv_t, double top_p,
         for (int i = b * BT_ROW_BLOCK; i < end; i++) {
             work->idx[n] = i;
             work->weight[n] = work->dense[i];
-            n += bt_row_grain(work->dense[i]) >= light && work->dense[i] > 0.0f;
+            n += (bt_row_grain(work->dense[i]) >= light) & (work->dense[i] > 0.0f);
         }
     }
     return top_p_of_weights(row, inv_t, top_p * total, n, work);

@@ -33,7 +33,7 @@ bool bt_row_scan_avx512(const float *x, int n, float *block_max, float *max)
         int left = BT_MIN(n - b * BT_ROW_BLOCK, BT_ROW_BLOCK);
         __m512i best = lowest;
         for (int i = 0; i < left; i += 16) {
-            __mmask16 live = left - i >= 16 ? 0xffff : (__mmask16)((1u << (left - i)) - 1);
+            __mmask16 live = (__mmask16)(left - i >= 16 ? 0xffffu : (1u << (left - i)) - 1);
             __m512i bits = _mm512_maskz_loadu_epi32(live, block + i);
             best = _mm512_mask_max_epi32(best, live, best, ordered(bits));
             magnitude = _mm512_max_epi32(magnitude, _mm512_and_si512(bits, no_sign));
@@ -83,7 +83,7 @@ double bt_row_exp_avx512(const float *x, int n, float max, float scale, float *o
     const __m512 vmax = _mm512_set1_ps(max), vscale = _mm512_set1_ps(scale);
     __m512d low = _mm512_setzero_pd(), high = low;
     for (int i = 0; i < n; i += 16) {
-        __mmask16 live = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
+        __mmask16 live = (__mmask16)(n - i >= 16 ? 0xffffu : (1u << (n - i)) - 1);
         __m512 v = _mm512_mask_loadu_ps(vmax, live, x + i);
         __m512 w = exp16(_mm512_mul_ps(_mm512_sub_ps(v, vmax), vscale));
         w = _mm512_maskz_mov_ps(live, w);
