@@ -68,7 +68,8 @@ bt_status bt_weightfile_open(const char *path, bt_weightfile **out, bt_err *err)
     if (t == NULL) {
         return bt_fail(err, BT_E_NO_MEMORY, "no memory for a table of tensors");
     }
-    t->kind = is_dir ? BT_FILE_HF : BT_FILE_GGUF;
+    bool is_lone = !is_dir && bt_str_ends(bt_str_of(path), BT_STR(".safetensors"));
+    t->kind = is_dir || is_lone ? BT_FILE_HF : BT_FILE_GGUF;
     bt_map_init(&t->by_name, BT_MEM_FILE);
     bt_arena_init(&t->names, BT_MEM_FILE, 1 << 16, BT_META_ARENA_MAX);
     bt_meta_init(&t->config);
@@ -77,6 +78,7 @@ bt_status bt_weightfile_open(const char *path, bt_weightfile **out, bt_err *err)
     t->path = bt_mem_dup(BT_MEM_FILE, path, strlen(path));
     bt_status status = t->path == NULL ? bt_fail(err, BT_E_NO_MEMORY, "no memory for a path")
                        : is_dir        ? bt_hfdir_read(t, err)
+                       : is_lone       ? bt_safetensors_read(t, path, err)
                                        : bt_gguf_read(t, err);
     if (status != BT_OK) {
         bt_weightfile_close(t);

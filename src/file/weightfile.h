@@ -18,7 +18,8 @@ typedef struct bt_meta bt_meta;
 
 typedef enum bt_file_kind { BT_FILE_HF, BT_FILE_GGUF } bt_file_kind;
 
-/* path: a directory or a *.gguf file (see modelpath.h for names). Errors name file, tensor and
+/* path: a directory or a *.gguf file (see modelpath.h for names), or a lone *.safetensors file: a
+ * table of tensors with an empty configuration. Errors name file, tensor and
  * byte offset. Returns owned. */
 bt_status bt_weightfile_open(const char *path, bt_weightfile **out, bt_err *err) BT_MUST_USE;
 void bt_weightfile_close(bt_weightfile *file); /* NULL is allowed */
