@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layout of a block: [64-byte header: size, tag][user bytes …]. */
+ * Layout of a block: [up to 63 bytes][64 bytes: header][user bytes …]. */
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 typedef struct header {
+    void *raw; /* what the C library gave */
     size_t size;
     bt_mem_tag tag;
 } header;
@@ -37,19 +38,30 @@ static bool injected_failure(void)
     return true;
 }
 
-void *bt_mem_alloc(bt_mem_tag tag, size_t size)
+/* Zeroed memory comes from calloc: large blocks are then pages of zeros that the system hands out on
+ * first touch, so that a cache of gigabytes costs what is used of it. */
+static void *allocate(bt_mem_tag tag, size_t size, bool zeroed)
 {
     BT_ASSERT(tag < BT_MEM_TAG_COUNT);
     BT_DEBUG_ASSERT(!thread_frozen);
-    size_t total;
-    void *raw = NULL;
-    if (injected_failure() || !bt_add_ok(size, BT_CACHE_LINE, &total) ||
-        posix_memalign(&raw, BT_CACHE_LINE, total) != 0) {
+    size_t total, align = BT_CACHE_LINE;
+    if (injected_failure() || !bt_add_ok(size, 2 * align, &total)) {
         return NULL;
     }
-    *(header *)raw = (header){.size = size, .tag = tag};
+    char *raw = zeroed ? calloc(1, total) : malloc(total);
+    if (raw == NULL) {
+        return NULL;
+    }
+    uintptr_t first = (uintptr_t)raw + align;
+    char *block = raw + align + (align - first % align) % align;
+    *header_of(block) = (header){.raw = raw, .size = size, .tag = tag};
     atomic_fetch_add_explicit(&used[tag], size, memory_order_relaxed);
-    return (char *)raw + BT_CACHE_LINE;
+    return block;
+}
+
+void *bt_mem_alloc(bt_mem_tag tag, size_t size)
+{
+    return allocate(tag, size, false);
 }
 
 void *bt_mem_calloc(bt_mem_tag tag, size_t n, size_t size)
@@ -58,11 +70,7 @@ void *bt_mem_calloc(bt_mem_tag tag, size_t n, size_t size)
     if (!bt_mul_ok(n, size, &bytes)) {
         return NULL;
     }
-    void *block = bt_mem_alloc(tag, bytes);
-    if (block != NULL) {
-        memset(block, 0, bytes);
-    }
-    return block;
+    return allocate(tag, bytes, true);
 }
 
 void *bt_mem_realloc(bt_mem_tag tag, void *block, size_t n, size_t size)
@@ -102,7 +110,7 @@ void bt_mem_free(void *block)
     }
     header *h = header_of(block);
     atomic_fetch_sub_explicit(&used[h->tag], h->size, memory_order_relaxed);
-    free(h);
+    free(h->raw);
 }
 
 size_t bt_mem_used(bt_mem_tag tag)

@@ -244,7 +244,7 @@ bt_status bt_device_cpu_open(bt_pool *pool, bt_device **out, bt_err *err)
         return bt_fail(err, BT_E_NO_MEMORY, "no memory for the CPU device");
     }
     snprintf(cpu->name, sizeof cpu->name, "cpu %s", bt_cpu_isa_name(bt_cpu_isa()));
-    cpu->base = (bt_device){.ops = &cpu_ops, .name = cpu->name};
+    cpu->base = (bt_device){.ops = &cpu_ops, .name = cpu->name, .host_memory = true};
     cpu->pool = pool;
     bt_vector_init(&cpu->vector, bt_cpu_isa());
     bt_attention_init(&cpu->attention, bt_cpu_isa());
