@@ -126,7 +126,7 @@ HOT void add_group(format f, int n_rows, int n_streams, const unsigned char *at,
 HOT void store(const bt_matmul_tile *t, int panel_idx, int n_rows, const __m512 *acc)
 {
     int first = panel_idx * PANEL, n = t->w->n - first;
-    __mmask16 mask = n >= PANEL ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
+    __mmask16 mask = (__mmask16)(n >= PANEL ? 0xFFFFu : (1u << n) - 1u);
     __m512 bias = _mm512_setzero_ps();
     if (t->bias != NULL) {
         bias = _mm512_maskz_loadu_ps(mask, t->bias + first);
