@@ -31,7 +31,8 @@ static void sift_down(bt_logprob *heap, int n, int at)
     }
 }
 
-/* The n_top best logits, sorted. `values` holds logits here. */
+/* The n_top best logits, sorted; the entries hold logits as their value until the caller
+ * normalises. */
 static void select_top(const float *logits, int n_vocab, int n_top, bt_logprob *top)
 {
     for (int i = 0; i < n_top; i++) {
