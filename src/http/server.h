@@ -69,6 +69,7 @@ void bt_http_server_close(bt_http_server *server);
 
 /* The port that was bound. */
 int bt_http_server_port(const bt_http_server *server);
+/* On the I/O thread, or after run has returned. */
 void bt_http_server_stats(const bt_http_server *server, bt_http_stats *out);
 
 /* Serves until a stop has been carried out. */
