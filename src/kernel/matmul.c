@@ -28,17 +28,31 @@ static const bt_matmul_kernels kernels_ref = {
 };
 
 #if defined(__x86_64__)
+static const bt_matmul_kernels kernels_avx2 = {
+    .tile = {[BT_DTYPE_F32] = bt_matmul_f32_f32_avx2,
+             [BT_DTYPE_F16] = bt_matmul_f16_f32_avx2,
+             [BT_DTYPE_BF16] = bt_matmul_bf16_f32_avx2,
+             [BT_DTYPE_Q4_0] = bt_matmul_q4_0_s8_avx2,
+             [BT_DTYPE_Q4_1] = bt_matmul_q4_1_s8_avx2,
+             [BT_DTYPE_Q5_0] = bt_matmul_q5_0_s8_avx2,
+             [BT_DTYPE_Q5_1] = bt_matmul_q5_1_s8_avx2,
+             [BT_DTYPE_Q8_0] = bt_matmul_q8_0_s8_avx2},
+    .quantize = bt_quantize_s8_ref,
+    .integer_name = "avx2",
+    .float_name = "avx2",
+};
+
 static const bt_matmul_kernels kernels_avx512 = {
     .tile = {[BT_DTYPE_F32] = bt_matmul_f32_f32_avx512,
              [BT_DTYPE_F16] = bt_matmul_f16_f32_avx512,
              [BT_DTYPE_BF16] = bt_matmul_bf16_f32_avx512,
-             [BT_DTYPE_Q4_0] = bt_matmul_int_s8_ref,
-             [BT_DTYPE_Q4_1] = bt_matmul_int_s8_ref,
-             [BT_DTYPE_Q5_0] = bt_matmul_int_s8_ref,
-             [BT_DTYPE_Q5_1] = bt_matmul_int_s8_ref,
-             [BT_DTYPE_Q8_0] = bt_matmul_int_s8_ref},
+             [BT_DTYPE_Q4_0] = bt_matmul_q4_0_s8_avx2,
+             [BT_DTYPE_Q4_1] = bt_matmul_q4_1_s8_avx2,
+             [BT_DTYPE_Q5_0] = bt_matmul_q5_0_s8_avx2,
+             [BT_DTYPE_Q5_1] = bt_matmul_q5_1_s8_avx2,
+             [BT_DTYPE_Q8_0] = bt_matmul_q8_0_s8_avx2},
     .quantize = bt_quantize_s8_avx512,
-    .integer_name = "ref",
+    .integer_name = "avx2",
     .float_name = "avx512",
 };
 
@@ -65,6 +79,8 @@ const bt_matmul_kernels *bt_matmul_kernels_for(bt_isa isa)
         return &kernels_avx512vnni;
     case BT_ISA_AVX512:
         return &kernels_avx512;
+    case BT_ISA_AVX2:
+        return &kernels_avx2;
 #endif
     default:
         return &kernels_ref;

@@ -8,8 +8,8 @@
  *                    then y = fma(sum, dw * dx, y) group after group, and after each group
  *                    y = fma(m, dx * sum(x), y) for formats with a minimum. Every ISA level gives
  *                    the same bits.
- *   float formats    weights widened to f32, y = fma(w, x, y) over k = 0, 1, …; the reference sums
- *                    in double.
+ *   float formats    weights widened to f32, y = fma(w, x, y) over k = 0, 1, …: every SIMD level
+ *                    gives the same bits; the reference sums in double.
  *
  * Law 1: these orders hold for every output element, whatever the number of rows, chunks or
  * threads. */
@@ -74,6 +74,14 @@ void bt_matmul_run(bt_pool *pool, const bt_matmul_kernels *kernels, const bt_mat
 void bt_matmul_int_s8_ref(const bt_matmul_tile *tile);
 void bt_matmul_float_f32_ref(const bt_matmul_tile *tile);
 #if defined(__x86_64__)
+void bt_matmul_q4_0_s8_avx2(const bt_matmul_tile *tile);
+void bt_matmul_q4_1_s8_avx2(const bt_matmul_tile *tile);
+void bt_matmul_q5_0_s8_avx2(const bt_matmul_tile *tile);
+void bt_matmul_q5_1_s8_avx2(const bt_matmul_tile *tile);
+void bt_matmul_q8_0_s8_avx2(const bt_matmul_tile *tile);
+void bt_matmul_f32_f32_avx2(const bt_matmul_tile *tile);
+void bt_matmul_f16_f32_avx2(const bt_matmul_tile *tile);
+void bt_matmul_bf16_f32_avx2(const bt_matmul_tile *tile);
 void bt_matmul_q4_0_s8_avx512vnni(const bt_matmul_tile *tile);
 void bt_matmul_q4_1_s8_avx512vnni(const bt_matmul_tile *tile);
 void bt_matmul_q5_0_s8_avx512vnni(const bt_matmul_tile *tile);
