@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "http/server.h"
 
 #include <arpa/inet.h>
@@ -18,6 +19,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +38,7 @@ typedef struct fixture {
     pthread_t thread;
     int port;
     bt_http_request *held; /* I/O thread */
+    bool held_stream;      /* I/O thread: a stream has begun on it */
     size_t n_streamed;     /* I/O thread */
     _Atomic int n_running, n_gone, n_paused, n_drained, n_wakeups, n_signals, n_ticks;
     _Atomic int release; /* 1: answer what is held, 2: abort it as a stream */
@@ -84,6 +87,7 @@ static void on_request(void *ctx, bt_http_request *request)
     bt_http_request_set_user(request, f);
     if (bt_str_eqz(path, "/hold")) {
         f->held = request;
+        f->held_stream = false;
     } else if (bt_str_eqz(path, "/holdstream") || bt_str_eqz(path, "/stream")) {
         bt_http_answer a = {.status = 200, .content_type = "text/event-stream"};
         bt_http_stream_begin(request, &a);
@@ -92,6 +96,7 @@ static void on_request(void *ctx, bt_http_request *request)
             stream_on(f, request);
         } else {
             f->held = request;
+            f->held_stream = true;
             bt_http_stream_write(request, "data: 1\n\n", 9);
         }
     } else if (bt_str_eqz(path, "/flood")) {
@@ -143,10 +148,14 @@ static void on_wakeup(void *ctx)
     if (release != 0 && f->held != NULL) {
         bt_http_request *request = f->held;
         f->held = NULL;
-        if (release == 1) {
+        if (release == 1 && f->held_stream) {
+            bt_http_stream_end(request);
+        } else if (release == 1) {
             answer(request, 200, "released");
-        } else {
+        } else if (f->held_stream) {
             bt_http_stream_abort(request);
+        } else {
+            answer(request, 503, "aborted");
         }
     }
 }
@@ -755,6 +764,88 @@ static void the_wildcard_serves_both_families(void **state)
     finish(&f, 0);
 }
 
+/* Law 5: whatever clients send, whenever they leave, the server goes on. Seeded mutations of good
+ * requests in random pieces, with all kinds of endings, while answers are released at random. */
+static void random_clients_break_nothing(void **state)
+{
+    (void)state;
+    static const char *const seeds[] = {
+        "GET /hold HTTP/1.1\r\n" HOST "\r\nGET /two HTTP/1.1\r\n" HOST "\r\n",
+        "POST /x HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "POST /x HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 5\r\n\r\nabcde",
+        "GET /holdstream HTTP/1.0\r\n\r\nGET /x HTTP/1.1\r\n" HOST "\r\n",
+        "HEAD /refuse HTTP/1.1\r\n" HOST "\r\nGET /stream HTTP/1.1\r\n" HOST "\r\n",
+        "POST /refuse HTTP/1.1\r\n" HOST "Content-Length: 9\r\n\r\n123",
+        "GET /flood HTTP/1.1\r\n" HOST "\r\n",
+    };
+    fixture f;
+    start(&f);
+    uint64_t seed = 2026;
+    int held_open[16];
+    int n_open = 0;
+    for (int i = 0; i < 400; i++) {
+        uint64_t r = bt_rng_next(&seed);
+        char text[256];
+        int n = snprintf(text, sizeof text, "%s", seeds[r % BT_COUNT(seeds)]);
+        if ((r >> 8) % 3 == 0) {
+            text[(r >> 16) % (uint64_t)n] = (char)(r >> 32);
+        }
+        int fd = dial(f.port);
+        size_t cut = (size_t)((r >> 40) % (uint64_t)n);
+        say_n(fd, text, cut);
+        if ((r >> 12) % 4 == 0) {
+            sched_yield();
+        }
+        say_n(fd, text + cut, (size_t)n - cut);
+        if ((r >> 14) % 4 == 0) {
+            shutdown(fd, SHUT_WR);
+        }
+        if ((r >> 20) % 4 == 0) {
+            release(&f, (int)(r >> 22) % 2 == 0 ? 1 : 2);
+        }
+        if ((r >> 24) % 2 == 0 && n_open < (int)BT_COUNT(held_open)) {
+            held_open[n_open++] = fd;
+        } else {
+            char sink[512];
+            recv(fd, sink, sizeof sink, MSG_DONTWAIT);
+            close(fd);
+        }
+        if (n_open == (int)BT_COUNT(held_open)) {
+            while (n_open > 0) {
+                close(held_open[--n_open]);
+            }
+        }
+    }
+    while (n_open > 0) {
+        close(held_open[--n_open]);
+    }
+    int fd = dial(f.port);
+    say(fd, "GET /alive HTTP/1.1\r\n" HOST "\r\n");
+    expect(hear(fd, "/alive", NULL), "200 OK");
+    close(fd);
+    finish(&f, 0);
+}
+
+/* The n-th allocation fails, n = 1, 2, 3 …: open says so and leaves nothing behind. */
+static void open_survives_missing_memory(void **state)
+{
+    (void)state;
+    fixture f;
+    memset(&f, 0, sizeof f);
+    bt_http_config config = config_of(&f);
+    bt_status status = BT_E_NO_MEMORY;
+    for (uint64_t n = 1; status != BT_OK; n++) {
+        assert_true(n < 100);
+        bt_http_server *server = NULL;
+        bt_mem_fail_after(n);
+        status = bt_http_server_open(&config, &server, NULL);
+        bt_mem_fail_after(0);
+        assert_true(status == BT_OK || (status == BT_E_NO_MEMORY && server == NULL));
+        bt_http_server_close(server);
+        assert_int_equal(bt_mem_used(BT_MEM_HTTP), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -772,6 +863,8 @@ int main(void)
         cmocka_unit_test(signals_ticks_and_wakeups_arrive),
         cmocka_unit_test(ports_in_use_and_restarts),
         cmocka_unit_test(the_wildcard_serves_both_families),
+        cmocka_unit_test(random_clients_break_nothing),
+        cmocka_unit_test(open_survives_missing_memory),
     };
     return cmocka_run_group_tests_name("http/server", tests, NULL, NULL);
 }
