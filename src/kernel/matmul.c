@@ -8,7 +8,8 @@ enum {
     /* A chunk reads about this much of the weights: ~20 µs at 16 GB/s a core. */
     CHUNK_BYTES = 320 << 10,
     CHUNK_BYTES_MIN = 48 << 10,
-    CHUNKS_PER_THREAD = 4, /* at least, where the matrices are large enough */
+    CHUNKS_PER_THREAD = 4,   /* at least, where the matrices are large enough */
+    TILED_BYTES = 512 << 10, /* most of a chunk that several row tiles pass over */
     /* From this many floats on the rows are prepared on the pool (~5 µs of work). */
     PREPARE_MIN = 24 << 10,
 };
@@ -176,19 +177,24 @@ static void run_chunk(void *ctx, int chunk_idx, int thread_idx)
 static int cut(job *j, int n_threads)
 {
     const bt_matmul_call *call = j->call;
-    size_t total = 0;
+    size_t total = 0, n_panels = 0;
     for (int i = 0; i < call->n_parts; i++) {
         total += call->parts[i].w->bytes;
+        n_panels += (size_t)call->parts[i].w->n_panels;
     }
     size_t share = total / (size_t)(n_threads * CHUNKS_PER_THREAD);
     size_t want = BT_MAX(BT_MIN(share, (size_t)CHUNK_BYTES), (size_t)CHUNK_BYTES_MIN);
     want = BT_MAX(want / (size_t)j->n_tiles, 1);
+    /* At least the panels that a kernel reads side by side, unless threads would have none. */
+    size_t least = BT_MAX(BT_MIN(n_panels / (2 * (size_t)n_threads), 4), 1);
     int n = 0;
     for (int i = 0; i < call->n_parts; i++) {
         const bt_panels *w = call->parts[i].w;
-        /* At least the panels that a kernel reads side by side, and no more chunks than fit. */
-        size_t least = BT_MAX(4, (size_t)w->n_panels / (1 << 18));
-        size_t per_chunk = BT_MAX((want / w->panel_bytes + 3) / 4 * 4, least);
+        size_t per_chunk = BT_MAX(want / w->panel_bytes / 4 * 4, least);
+        if (j->n_tiles > 1) { /* further row tiles find the panels in L2 */
+            per_chunk = BT_MIN(per_chunk, BT_MAX(TILED_BYTES / w->panel_bytes, 2));
+        }
+        per_chunk = BT_MAX(per_chunk, (size_t)w->n_panels >> 18); /* no more chunks than fit */
         j->panels_per_chunk[i] = (int)BT_MIN(per_chunk, (size_t)w->n_panels);
         n += (w->n_panels + j->panels_per_chunk[i] - 1) / j->panels_per_chunk[i];
         j->chunk_end[i] = n;

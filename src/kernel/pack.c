@@ -133,35 +133,62 @@ static uint32_t gather_bits(uint32_t bits, int j)
     return (x | x >> 12) & 0xFFu;
 }
 
-static void put_u16(unsigned char *to, const unsigned char *from)
+/* to[i][o] = word i of row o, for n words of `width` (2 or 4) bytes; flip is xored to them. Whole
+ * lines are written in turn, the rows are read side by side. */
+BT_INLINE void transpose(int width, int n_rows, const unsigned char *rows, size_t stride, int n,
+                         uint32_t flip, unsigned char *to)
 {
-    memcpy(to, from, 2);
+    for (int i = 0; i < n; i++, rows += width, to += PANEL * width) {
+        for (int o = 0; o < n_rows; o++) {
+            uint32_t word = 0;
+            memcpy(&word, rows + (size_t)o * stride, (size_t)width);
+            word ^= flip;
+            memcpy(to + width * o, &word, (size_t)width);
+        }
+    }
 }
 
-/* Source block of output o into group g of a panel. */
-static void pack_block(const layout *l, const bt_pack_group *at, const unsigned char *block, int o)
+static void transpose_words(int n_rows, const unsigned char *rows, size_t stride, int n,
+                            uint32_t flip, unsigned char *to)
+{
+    if (n_rows == PANEL) { /* a loop that the compiler can unroll */
+        transpose(4, PANEL, rows, stride, n, flip, to);
+    } else {
+        transpose(4, n_rows, rows, stride, n, flip, to);
+    }
+}
+
+static void transpose_halves(int n_rows, const unsigned char *rows, size_t stride, int n,
+                             unsigned char *to)
+{
+    if (n_rows == PANEL) {
+        transpose(2, PANEL, rows, stride, n, 0, to);
+    } else {
+        transpose(2, n_rows, rows, stride, n, 0, to);
+    }
+}
+
+/* Group g: blocks holds that of output 0, those of the others follow at the stride. */
+static void pack_group(const layout *l, const bt_pack_group *at, const unsigned char *blocks,
+                       size_t stride, int n_rows)
 {
     /* bt_pack_find_group serves readers; the panel itself is writable here. */
     unsigned char *codes = (unsigned char *)(uintptr_t)at->codes;
-    put_u16((unsigned char *)(uintptr_t)at->scales + 2 * o, block);
+    unsigned char *high = (unsigned char *)(uintptr_t)at->high;
+    transpose_halves(n_rows, blocks, stride, 1, (unsigned char *)(uintptr_t)at->scales);
     if (l->has_min) {
-        put_u16((unsigned char *)(uintptr_t)at->minima + 2 * o, block + 2);
+        transpose_halves(n_rows, blocks + 2, stride, 1, (unsigned char *)(uintptr_t)at->minima);
     }
-    if (l->has_high) {
+    for (int o = 0; l->has_high && o < n_rows; o++) {
         uint32_t bits, packed = 0;
-        memcpy(&bits, block + l->head - 4, sizeof bits);
+        memcpy(&bits, blocks + (size_t)o * stride + l->head - 4, sizeof bits);
         for (int j = 0; j < 4; j++) {
             packed |= gather_bits(bits, j) << (8 * j);
         }
-        memcpy((unsigned char *)(uintptr_t)at->high + 4 * o, &packed, sizeof packed);
+        memcpy(high + 4 * o, &packed, sizeof packed);
     }
     uint32_t flip = l->offset == 128 ? 0x80808080u : 0; /* signed to offset 128 */
-    for (int q = 0; q < l->code_bytes / (4 * PANEL); q++) {
-        uint32_t four;
-        memcpy(&four, block + l->head + 4 * q, sizeof four);
-        four ^= flip;
-        memcpy(codes + 4 * (PANEL * q + o), &four, sizeof four);
-    }
+    transpose_words(n_rows, blocks + l->head, stride, l->code_bytes / (4 * PANEL), flip, codes);
 }
 
 static void pack_integer_panel(const bt_panels *p, const unsigned char *rows, size_t row_bytes,
@@ -174,9 +201,7 @@ static void pack_integer_panel(const bt_panels *p, const unsigned char *rows, si
     }
     for (int g = 0; g < p->k / GROUP; g++) {
         bt_pack_group at = bt_pack_find_group(p, panel, g);
-        for (int o = 0; o < n_rows; o++) {
-            pack_block(l, &at, rows + (size_t)o * row_bytes + (size_t)g * block_bytes, o);
-        }
+        pack_group(l, &at, rows + (size_t)g * block_bytes, row_bytes, n_rows);
     }
 }
 
@@ -197,25 +222,18 @@ static size_t float_at(bt_dtype dtype, int k, int o)
 static void pack_float_panel(const bt_panels *p, const unsigned char *rows, size_t row_bytes,
                              int n_rows, unsigned char *panel)
 {
-    size_t width = (size_t)bt_dtype_get(p->dtype)->block_bytes;
     if (n_rows < PANEL || p->k % BT_FLOAT_INPUTS != 0) {
         memset(panel, 0, p->panel_bytes);
     }
-    /* Inputs in slices, so that the lines written stay in L1 while all outputs pass. */
-    for (int first = 0; first < p->k; first += 64) {
-        int end = BT_MIN(first + 64, p->k);
-        for (int o = 0; o < n_rows; o++) {
-            const unsigned char *from = rows + (size_t)o * row_bytes;
-            if (width == 4) {
-                for (int k = first; k < end; k++) {
-                    memcpy(panel + float_at(BT_DTYPE_F32, k, o), from + (size_t)k * 4, 4);
-                }
-            } else {
-                for (int k = first; k < end; k++) {
-                    memcpy(panel + float_at(p->dtype, k, o), from + (size_t)k * 2, 2);
-                }
-            }
-        }
+    if (p->dtype == BT_DTYPE_F16) {
+        transpose_halves(n_rows, rows, row_bytes, p->k, panel);
+        return;
+    }
+    int n_words = p->dtype == BT_DTYPE_F32 ? p->k : p->k / 2;
+    transpose_words(n_rows, rows, row_bytes, n_words, 0, panel);
+    for (int o = 0; p->dtype == BT_DTYPE_BF16 && p->k % 2 == 1 && o < n_rows; o++) {
+        memcpy(panel + float_at(p->dtype, p->k - 1, o),
+               rows + (size_t)o * row_bytes + (size_t)(p->k - 1) * 2, 2);
     }
 }
 
