@@ -48,12 +48,23 @@ static void *allocate(bt_mem_tag tag, size_t size, bool zeroed)
     if (injected_failure() || !bt_add_ok(size, 2 * align, &total)) {
         return NULL;
     }
+#if defined(__SANITIZE_ADDRESS__)
+    void *raw = NULL; /* exactly as long as asked: the byte after the block is poisoned */
+    if (posix_memalign(&raw, align, size + align) != 0) {
+        return NULL;
+    }
+    char *block = (char *)raw + align;
+    if (zeroed) {
+        memset(block, 0, size);
+    }
+#else
     char *raw = zeroed ? calloc(1, total) : malloc(total);
     if (raw == NULL) {
         return NULL;
     }
     uintptr_t first = (uintptr_t)raw + align;
     char *block = raw + align + (align - first % align) % align;
+#endif
     *header_of(block) = (header){.raw = raw, .size = size, .tag = tag};
     atomic_fetch_add_explicit(&used[tag], size, memory_order_relaxed);
     return block;
