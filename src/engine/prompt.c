@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "text/json.h"
-#include "text/utf8.h"
+
+#include <stdio.h>
 
 enum { RENDERED_MAX = 64 << 20 };
 
@@ -87,9 +88,7 @@ static bt_status write_message(bt_jsonw *w, const bt_json *message, size_t idx, 
             return bt_fail_param(err, BT_E_INVALID, "messages",
                                  "messages[%zu] has a key of %zu bytes", idx, key.n);
         }
-        for (size_t i = 0; i <= key.n; i++) {
-            name[i] = i < key.n ? key.p[i] : '\0';
-        }
+        snprintf(name, sizeof name, "%.*s", (int)key.n, key.p);
         bt_jsonw_key(w, name);
         if (value == content && kind == BT_JSON_ARRAY) {
             BT_TRY(write_content(w, content, idx, err));

@@ -25,7 +25,7 @@ static bt_status parse_file(const char *path, bt_json **out, bt_err *err)
     char *text;
     size_t n;
     BT_TRY(bt_mapfile_read(path, CONFIG_MAX, &text, &n, err));
-    bt_status status = bt_json_parse((bt_str){text, n}, out, err);
+    bt_status status = bt_json_parse_config((bt_str){text, n}, out, err);
     bt_mem_free(text);
     if (status != BT_OK) {
         bt_err_prefix(err, "%s", path);

@@ -135,6 +135,50 @@ bt_status bt_json_parse(bt_str text, bt_json **out, bt_err *err)
     return BT_OK;
 }
 
+/* Copies JSON and writes ".0" after every whole number of more than 18 digits. */
+static void widen_integers(bt_str text, bt_buf *out)
+{
+    bool in_string = false;
+    for (size_t i = 0; i < text.n;) {
+        size_t begin = i;
+        char c = text.p[i++];
+        if (in_string && c == '\\' && i < text.n) {
+            i++;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (!in_string && c >= '0' && c <= '9') {
+            while (i < text.n && text.p[i] >= '0' && text.p[i] <= '9') {
+                i++;
+            }
+        }
+        bt_buf_push(out, text.p + begin, i - begin);
+        bool real = i < text.n && (text.p[i] == '.' || text.p[i] == 'e' || text.p[i] == 'E');
+        if (i - begin > 18 && !real) {
+            bt_buf_pushz(out, ".0");
+        }
+    }
+}
+
+bt_status bt_json_parse_config(bt_str text, bt_json **out, bt_err *err)
+{
+    bt_err first = {0};
+    bt_status status = bt_json_parse(text, out, &first);
+    if (status != BT_E_FORMAT || strstr(first.message, "too big integer") == NULL) {
+        if (status != BT_OK && err != NULL) {
+            *err = first;
+        }
+        return status;
+    }
+    bt_buf widened;
+    bt_buf_init(&widened, BT_MEM_TEXT, 2 * text.n + 16);
+    widen_integers(text, &widened);
+    status = bt_buf_ok(&widened);
+    status = status == BT_OK ? bt_json_parse(bt_buf_str(&widened), out, err)
+                             : bt_fail(err, status, "no memory for %zu bytes of JSON", text.n);
+    bt_buf_deinit(&widened);
+    return status;
+}
+
 void bt_json_close(bt_json *root)
 {
     json_decref((json_t *)root);

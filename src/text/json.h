@@ -29,6 +29,9 @@ enum { BT_JSON_DEPTH_MAX = 64 };
  * in keys), nesting up to BT_JSON_DEPTH_MAX. Errors: BT_E_FORMAT with err->position = byte offset and
  * a message with line and column; BT_E_NO_MEMORY. Returns owned: bt_json_close. */
 bt_status bt_json_parse(bt_str text, bt_json **out, bt_err *err) BT_MUST_USE;
+/* The same for configuration files: whole numbers beyond 64 bits become reals, as model_max_length
+ * 1000000000000000019884624838656 of many tokenizer_config.json is one. Not for requests. */
+bt_status bt_json_parse_config(bt_str text, bt_json **out, bt_err *err) BT_MUST_USE;
 void bt_json_close(bt_json *root); /* NULL is allowed */
 
 bt_json_kind bt_json_kind_of(const bt_json *value);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "token/added.h"
+
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bt_status bt_added_push(bt_added_list *list, const bt_added *token, bt_err *err)
+{
+    if (list->n == list->cap) {
+        int cap = list->cap == 0 ? 64 : 2 * list->cap;
+        bt_added *grown = bt_mem_realloc(BT_MEM_TOKEN, list->token, (size_t)cap, sizeof *grown);
+        if (grown == NULL) {
+            return bt_fail(err, BT_E_NO_MEMORY, "no memory for added tokens");
+        }
+        list->token = grown;
+        list->cap = cap;
+    }
+    list->token[list->n++] = *token;
+    return BT_OK;
+}
+
+static int by_first_byte(const void *a, const void *b)
+{
+    const bt_added *x = a, *y = b;
+    unsigned char p = (unsigned char)x->text.p[0], q = (unsigned char)y->text.p[0];
+    if (p != q) {
+        return p < q ? -1 : 1;
+    }
+    return x->text.n > y->text.n ? -1 : x->text.n < y->text.n;
+}
+
+void bt_added_sort(bt_added_list *list)
+{
+    if (list->n > 0) {
+        qsort(list->token, (size_t)list->n, sizeof *list->token, by_first_byte);
+    }
+    int at = 0;
+    for (int b = 0; b <= 256; b++) {
+        while (at < list->n && (unsigned char)list->token[at].text.p[0] < b) {
+            at++;
+        }
+        list->first[b] = at;
+    }
+}
+
+void bt_added_deinit(bt_added_list *list)
+{
+    bt_mem_free(list->token);
+    *list = (bt_added_list){0};
+}
+
+/* Whether [begin, end) lies inside one trusted run. */
+static bool is_trusted(const bt_added_search *s, size_t begin, size_t end)
+{
+    size_t low = 0, high = s->n_runs;
+    while (low < high) { /* the first run that ends after begin */
+        size_t mid = (low + high) / 2;
+        if (s->runs[mid].end <= begin) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low < s->n_runs && s->runs[low].trusted && end <= s->runs[low].end;
+}
+
+/* Start of the character before `at`, which lies above `floor`. */
+static size_t char_before(bt_str text, size_t at)
+{
+    do {
+        at--;
+    } while (at > 0 && ((unsigned char)text.p[at] & 0xC0) == 0x80);
+    return at;
+}
+
+static uint32_t char_at(bt_str text, size_t at, size_t *len)
+{
+    uint32_t c = 0;
+    *len = (size_t)BT_MAX(1, bt_utf8_decode(text.p + at, text.n - at, &c));
+    return c;
+}
+
+static bool inside_word(bt_str text, size_t begin, size_t end)
+{
+    size_t len;
+    return (begin > 0 && bt_unicode_is_word(char_at(text, char_before(text, begin), &len))) ||
+           (end < text.n && bt_unicode_is_word(char_at(text, end, &len)));
+}
+
+static bool fits(const bt_added_search *s, const bt_added *t, size_t at)
+{
+    size_t end = at + t->text.n;
+    return t->normalized == s->normalized && t->text.n <= s->text.n - at &&
+           memcmp(t->text.p, s->text.p + at, t->text.n) == 0 &&
+           (!t->special || s->all_special || is_trusted(s, at, end)) &&
+           !(t->single_word && inside_word(s->text, at, end));
+}
+
+static void widen(const bt_added_search *s, const bt_added *t, size_t from, bt_added_match *m)
+{
+    size_t len;
+    while (t->lstrip && m->begin > from) {
+        size_t before = char_before(s->text, m->begin);
+        if (!bt_unicode_is_space(char_at(s->text, before, &len))) {
+            break;
+        }
+        m->begin = before;
+    }
+    while (t->rstrip && m->end < s->text.n && bt_unicode_is_space(char_at(s->text, m->end, &len))) {
+        m->end += len;
+    }
+}
+
+bool bt_added_next(const bt_added_list *list, const bt_added_search *s, size_t from,
+                   bt_added_match *out)
+{
+    for (size_t at = from; at < s->text.n && list->n > 0; at++) {
+        unsigned char b = (unsigned char)s->text.p[at];
+        for (int i = list->first[b]; i < list->first[b + 1]; i++) {
+            const bt_added *t = &list->token[i];
+            if (fits(s, t, at)) {
+                *out = (bt_added_match){.begin = at, .end = at + t->text.n, .id = t->id};
+                widen(s, t, from, out);
+                return true;
+            }
+        }
+    }
+    return false;
+}
