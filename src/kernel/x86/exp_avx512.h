@@ -44,7 +44,7 @@ BT_INLINE float bt_sum_avx512(__m512 v)
 /* The first n lanes, n >= 0. */
 BT_INLINE __mmask16 bt_mask_avx512(size_t n)
 {
-    return n >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
+    return (__mmask16)(n >= 16 ? 0xFFFFu : (1u << n) - 1);
 }
 
 #endif
