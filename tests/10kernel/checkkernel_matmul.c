@@ -24,8 +24,9 @@ enum { GUARD = 40, ROWS_MAX = 17 };
 static const bt_dtype dtypes[] = {BT_DTYPE_F32,  BT_DTYPE_F16,  BT_DTYPE_BF16, BT_DTYPE_Q4_0,
                                   BT_DTYPE_Q4_1, BT_DTYPE_Q5_0, BT_DTYPE_Q5_1, BT_DTYPE_Q8_0};
 /* N, K; the integer formats skip the K that are not whole groups. */
-static const int shapes[][2] = {{1, 1},   {5, 7},    {16, 32},  {17, 33}, {64, 172}, {512, 64},
-                                {33, 96}, {40, 160}, {130, 32}, {1, 576}, {96, 576}, {49, 1056}};
+static const int shapes[][2] = {{1, 1},    {5, 7},    {16, 32},  {31, 64},  {17, 33},
+                                {64, 172}, {512, 64}, {33, 96},  {40, 160}, {130, 32},
+                                {1, 576},  {96, 576}, {49, 1056}};
 static const bt_isa levels[] = {BT_ISA_AVX2, BT_ISA_AVX512, BT_ISA_AVX512VNNI, BT_ISA_NEON};
 
 typedef enum fill { FILL_RANDOM, FILL_MAX_CODES, FILL_SIGNED_ZERO, FILL_EXTREME, FILL_COUNT } fill;

@@ -139,6 +139,15 @@ static void widen(bt_dtype dtype, const unsigned char *panel, int k, float w[PAN
     }
 }
 
+/* Its own function, so that gcc vectorises over the outputs and not, at a sixth of the speed, over
+ * the rows. */
+static BT_NOINLINE void add_input(const float w[PANEL], double x, double acc[PANEL])
+{
+    for (int o = 0; o < PANEL; o++) {
+        acc[o] += (double)w[o] * x;
+    }
+}
+
 void bt_matmul_float_f32_ref(const bt_matmul_tile *t)
 {
     const float *x = t->x;
@@ -149,10 +158,7 @@ void bt_matmul_float_f32_ref(const bt_matmul_tile *t)
             float w[PANEL];
             widen(t->w->dtype, panel, k, w);
             for (int r = 0; r < t->n_rows; r++) {
-                double xk = (double)x[(size_t)k * (size_t)t->n_rows + (size_t)r];
-                for (int o = 0; o < PANEL; o++) {
-                    acc[r][o] += (double)w[o] * xk;
-                }
+                add_input(w, (double)x[(size_t)k * (size_t)t->n_rows + (size_t)r], acc[r]);
             }
         }
         for (int r = 0; r < t->n_rows; r++) {
