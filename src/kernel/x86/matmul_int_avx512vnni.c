@@ -44,8 +44,7 @@ HOT __m512i unpack(format f, const unsigned char *body, int q)
     w = _mm512_and_si512(q < 4 ? w : _mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
     if (f.has_high) {
         __m512i high = _mm512_load_si512(body);
-        high = q < 4 ? _mm512_slli_epi16(high, (unsigned)(4 - q))
-                     : _mm512_srli_epi16(high, (unsigned)(q - 4));
+        high = q < 4 ? _mm512_slli_epi16(high, 4 - q) : _mm512_srli_epi16(high, q - 4);
         w = _mm512_ternarylogic_epi32(w, high, _mm512_set1_epi8(16), 0xF8); /* w | high & 16 */
     }
     return w;
