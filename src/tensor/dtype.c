@@ -14,12 +14,27 @@ static const bt_dtype_info infos[BT_DTYPE_COUNT] = {
     [BT_DTYPE_F8_E4M3] = {"F8_E4M3", 1, 1, false}, [BT_DTYPE_F64] = {"F64", 1, 8, false},
     [BT_DTYPE_I16] = {"I16", 1, 2, false},         [BT_DTYPE_I8] = {"I8", 1, 1, false},
     [BT_DTYPE_I32] = {"I32", 1, 4, false},         [BT_DTYPE_I64] = {"I64", 1, 8, false},
+    [BT_DTYPE_U8] = {"U8", 1, 1, false},           [BT_DTYPE_U16] = {"U16", 1, 2, false},
+    [BT_DTYPE_U32] = {"U32", 1, 4, false},         [BT_DTYPE_U64] = {"U64", 1, 8, false},
+    [BT_DTYPE_BOOL] = {"BOOL", 1, 1, false},       [BT_DTYPE_F8_E5M2] = {"F8_E5M2", 1, 1, false},
+    [BT_DTYPE_F8_E8M0] = {"F8_E8M0", 1, 1, false}, [BT_DTYPE_C64] = {"C64", 1, 8, false},
 };
 
 const bt_dtype_info *bt_dtype_get(bt_dtype dtype)
 {
     BT_ASSERT((unsigned)dtype < BT_DTYPE_COUNT);
     return &infos[dtype];
+}
+
+bool bt_dtype_parse(bt_str name, bt_dtype *dtype)
+{
+    for (int i = 0; i < BT_DTYPE_COUNT; i++) {
+        if (bt_str_eqz(name, infos[i].name)) {
+            *dtype = (bt_dtype)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool bt_dtype_bytes(bt_dtype dtype, uint64_t n, size_t *bytes)

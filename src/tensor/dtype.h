@@ -20,10 +20,18 @@ typedef enum bt_dtype {
     BT_DTYPE_Q8_0,    /* 34 bytes: f16 d, 32 signed bytes; w = d * q */
     BT_DTYPE_F8_E4M3, /* from here on: never weights here, kept so that files are accounted for */
     BT_DTYPE_F64,
-    BT_DTYPE_I8, /* whole numbers, signed or not */
+    BT_DTYPE_I8,
     BT_DTYPE_I16,
     BT_DTYPE_I32,
     BT_DTYPE_I64,
+    BT_DTYPE_U8,
+    BT_DTYPE_U16,
+    BT_DTYPE_U32,
+    BT_DTYPE_U64,
+    BT_DTYPE_BOOL, /* one byte */
+    BT_DTYPE_F8_E5M2,
+    BT_DTYPE_F8_E8M0,
+    BT_DTYPE_C64,
     BT_DTYPE_COUNT
 } bt_dtype;
 
@@ -36,6 +44,9 @@ typedef struct bt_dtype_info {
 
 /* Never NULL for a valid dtype. */
 const bt_dtype_info *bt_dtype_get(bt_dtype dtype);
+
+/* The dtype of that name, as safetensors and bt_dtype_info write it; false when there is none. */
+bool bt_dtype_parse(bt_str name, bt_dtype *dtype);
 
 /* Bytes of n elements; false when n is not whole blocks or the product does not fit. */
 bool bt_dtype_bytes(bt_dtype dtype, uint64_t n, size_t *bytes);
