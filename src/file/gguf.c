@@ -56,14 +56,16 @@ typedef struct cursor {
     bt_weightfile *table;
     const unsigned char *p;
     size_t n, at;
+    bt_str of; /* the key or tensor being read, for messages */
 } cursor;
 
 static bt_status cut(const cursor *c, bt_err *err, const char *what)
 {
     return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at,
-                      "%s: %s at byte %zu passes the end of the file (%zu bytes); incomplete "
-                      "download?",
-                      c->table->path, what, c->at, c->n);
+                      "%s: %s (\"%.*s\") at byte %zu passes the end of the file (%zu bytes); "
+                      "incomplete download?",
+                      c->table->path, what, (int)BT_MIN(c->of.n, (size_t)200),
+                      c->of.p == NULL ? "" : c->of.p, c->at, c->n);
 }
 
 static bt_status take(cursor *c, size_t n, const unsigned char **out, const char *what, bt_err *err)
@@ -136,8 +138,13 @@ static void decode(gguf_type type, const unsigned char *p, bt_meta_value *v)
     case GGUF_I32:
         v->i = (int32_t)u;
         break;
-    case GGUF_U64: /* what does not fit becomes a number that no range check lets through */
-        v->i = u > INT64_MAX ? INT64_MAX : (int64_t)u;
+    case GGUF_U64:
+        if (u > INT64_MAX) { /* no whole number that anybody asks for */
+            v->kind = BT_META_REAL;
+            v->f = (double)u;
+            return;
+        }
+        v->i = (int64_t)u;
         break;
     default:
         v->i = (int64_t)u;
@@ -166,8 +173,10 @@ static bt_status read_array(cursor *c, bt_meta_value *v, bt_err *err)
     BT_TRY(take_unsigned(c, 4, &type, "an array", err));
     BT_TRY(take_unsigned(c, 8, &n, "an array", err));
     if (type >= GGUF_TYPE_COUNT || type == GGUF_ARRAY) {
-        return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at, "%s: array of unknown type %" PRIu64,
-                          c->table->path, type);
+        return bt_fail_at(err, type == GGUF_ARRAY ? BT_E_UNSUPPORTED : BT_E_FORMAT, (int64_t)c->at,
+                          "%s: \"%.*s\" is an array of type %" PRIu64
+                          ", which betoken does not read",
+                          c->table->path, (int)BT_MIN(c->of.n, (size_t)200), c->of.p, type);
     }
     size_t least = type == GGUF_STRING ? 8 : type_bytes[type];
     if (n > (c->n - c->at) / least) { /* also bounds what is allocated below */
@@ -181,7 +190,8 @@ static bt_status read_array(cursor *c, bt_meta_value *v, bt_err *err)
         return bt_fail(err, BT_E_NO_MEMORY, "%s: no memory for an array", c->table->path);
     }
     *array = (bt_meta_array){.gguf_type = (uint32_t)type, .data = c->p + c->at, .offset = offset};
-    *v = (bt_meta_value){.kind = BT_META_ARRAY, .n = (size_t)n, .impl = array};
+    *v =
+        (bt_meta_value){.kind = BT_META_ARRAY, .from = BT_FILE_GGUF, .n = (size_t)n, .impl = array};
     const unsigned char *skip = NULL;
     if (type != GGUF_STRING) {
         return take(c, (size_t)n * type_bytes[type], &skip, "an array", err);
@@ -208,8 +218,9 @@ static bt_status read_value(cursor *c, bt_meta_value *v, bt_err *err)
         return take_string(c, &v->s, "a string", err);
     }
     if (type >= GGUF_TYPE_COUNT) {
-        return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at, "%s: value of unknown type %" PRIu64,
-                          c->table->path, type);
+        return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at,
+                          "%s: \"%.*s\" is of unknown type %" PRIu64, c->table->path,
+                          (int)BT_MIN(c->of.n, (size_t)200), c->of.p, type);
     }
     BT_TRY(take(c, type_bytes[type], &p, "a value", err));
     decode((gguf_type)type, p, v);
@@ -226,7 +237,9 @@ static bt_status read_metadata(cursor *c, uint64_t n_kv, bt_err *err)
             return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at, "%s: bad metadata key %" PRIu64,
                               c->table->path, i);
         }
+        c->of = key;
         BT_TRY(read_value(c, &value, err));
+        c->of = (bt_str){0};
         bt_status status = bt_meta_add(&c->table->config, key, &value, err);
         if (status != BT_OK) {
             bt_err_prefix(err, "%s", c->table->path);
@@ -255,7 +268,9 @@ static bt_status read_tensor(cursor *c, uint64_t *offset, bt_err *err)
 {
     bt_tensor_view view = {0};
     uint64_t n_dims = 0, type = 0;
+    c->of = (bt_str){0};
     BT_TRY(take_string(c, &view.name, "a tensor's name", err));
+    c->of = view.name;
     BT_TRY(take_unsigned(c, 4, &n_dims, "a tensor", err));
     if (n_dims > BT_TENSOR_DIMS_MAX || memchr(view.name.p, '\0', view.name.n) != NULL) {
         return bt_fail_at(err, BT_E_FORMAT, (int64_t)c->at,
@@ -325,7 +340,12 @@ static bt_status check_extents(const cursor *c, extent *e, size_t data_at, uint6
         v->data = c->p + data_at + e[i].begin;
         at = BT_MAX(at, e[i].end);
     }
-    return BT_OK;
+    /* Writers pad the end too, by less than one alignment. */
+    return n_data - at < alignment
+               ? BT_OK
+               : bt_fail_at(err, BT_E_FORMAT, (int64_t)(data_at + at),
+                            "%s: %" PRIu64 " bytes after the last tensor belong to none",
+                            c->table->path, n_data - at);
 }
 
 static bt_status read_alignment(const cursor *c, uint64_t *out, bt_err *err)
@@ -409,18 +429,23 @@ static bt_status check_split(const cursor *c, bt_err *err)
     return BT_OK;
 }
 
-bt_status bt_gguf_read(bt_weightfile *t, bt_err *err)
+bt_status bt_gguf_parse(bt_weightfile *t, bt_str bytes, bt_err *err)
 {
-    bt_mapfile file;
-    int idx;
     uint64_t n_tensors = 0, n_kv = 0;
-    BT_TRY(bt_mapfile_open(t->path, &file, err));
-    BT_TRY(bt_table_add_file(t, file, &idx, err));
-    cursor c = {.table = t, .p = file.p, .n = file.n};
+    cursor c = {.table = t, .p = (const unsigned char *)bytes.p, .n = bytes.n};
     BT_TRY(check_version(&c, err));
     BT_TRY(take_unsigned(&c, 8, &n_tensors, "the header", err));
     BT_TRY(take_unsigned(&c, 8, &n_kv, "the header", err));
     BT_TRY(read_metadata(&c, n_kv, err));
     BT_TRY(check_split(&c, err));
     return read_tensors(&c, n_tensors, err);
+}
+
+bt_status bt_gguf_read(bt_weightfile *t, bt_err *err)
+{
+    bt_mapfile file;
+    int idx;
+    BT_TRY(bt_mapfile_open(t->path, &file, err));
+    BT_TRY(bt_table_add_file(t, file, &idx, err));
+    return bt_gguf_parse(t, (bt_str){(const char *)file.p, file.n}, err);
 }

@@ -40,6 +40,9 @@ static bt_status grow(bt_meta *meta, bt_err *err)
 bt_status bt_meta_add(bt_meta *meta, bt_str key, const bt_meta_value *value, bt_err *err)
 {
     BT_TRY(grow(meta, err));
+    if (key.n >= meta->arena.limit - meta->arena.used) {
+        return bt_fail(err, BT_E_LIMIT, "the keys are too long for their nesting");
+    }
     char *copy = bt_arena_dup(&meta->arena, key.p, key.n);
     bool added = false;
     if (copy == NULL ||
@@ -53,9 +56,9 @@ bt_status bt_meta_add(bt_meta *meta, bt_str key, const bt_meta_value *value, bt_
     return BT_OK;
 }
 
-static bt_status value_of_json(bt_arena *arena, const bt_json *json, bt_meta_value *out)
+static void value_of_json(const bt_json *json, bt_meta_value *out)
 {
-    bt_meta_value v = {0};
+    bt_meta_value v = {.from = BT_FILE_HF, .impl = json};
     switch (bt_json_kind_of(json)) {
     case BT_JSON_NULL:
         break;
@@ -83,17 +86,8 @@ static bt_status value_of_json(bt_arena *arena, const bt_json *json, bt_meta_val
     case BT_JSON_ARRAY:
         v.kind = BT_META_ARRAY;
         v.n = bt_json_count(json);
-        if (arena != NULL) {
-            bt_meta_array *array = bt_arena_calloc(arena, 1, sizeof *array);
-            if (array == NULL) {
-                return BT_E_NO_MEMORY;
-            }
-            array->json = json;
-            v.impl = array;
-        }
     }
     *out = v;
-    return BT_OK;
 }
 
 /* Members of one object under a prefix. Recursion is bounded by BT_JSON_DEPTH_MAX. */
@@ -112,9 +106,7 @@ static bt_status flatten(bt_meta *meta, const bt_json *object, bt_str prefix, bt
         bt_buf_pushz(&path, prefix.n > 0 ? "." : "");
         bt_buf_push_str(&path, key);
         status = bt_buf_ok(&path);
-        if (status == BT_OK) {
-            status = value_of_json(&meta->arena, json, &v);
-        }
+        value_of_json(json, &v);
         if (status != BT_OK) {
             bt_fail(err, status, "a key is too long, or no memory for it");
             break;
@@ -131,9 +123,10 @@ static bt_status flatten(bt_meta *meta, const bt_json *object, bt_str prefix, bt
     return status;
 }
 
-bt_status bt_meta_from_json(bt_meta *meta, bt_json *root, bt_err *err)
+bt_status bt_meta_from_json(bt_meta *meta, bt_json *root, size_t n_text, bt_err *err)
 {
     meta->root = root;
+    meta->arena.limit = BT_MIN(meta->arena.limit, 4096 + 16 * n_text);
     if (bt_json_kind_of(root) != BT_JSON_OBJECT) {
         return bt_fail(err, BT_E_FORMAT, "an object is expected, not %s",
                        bt_json_kind_text(bt_json_kind_of(root)));
@@ -154,14 +147,28 @@ bool bt_meta_get(const bt_meta *meta, const char *key, bt_meta_value *out)
 
 bool bt_meta_at(const bt_meta_value *array, size_t idx, bt_meta_value *out)
 {
-    if (array->kind != BT_META_ARRAY || idx >= array->n || array->impl == NULL) {
+    if (array->kind != BT_META_ARRAY || idx >= array->n) {
         return false;
     }
-    const bt_meta_array *a = array->impl;
-    if (a->json == NULL) {
-        return bt_gguf_array_at(a, idx, out);
+    if (array->from == BT_FILE_GGUF) {
+        return bt_gguf_array_at(array->impl, idx, out);
     }
-    return value_of_json(NULL, bt_json_at(a->json, idx), out) == BT_OK;
+    value_of_json(bt_json_at(array->impl, idx), out);
+    return true;
+}
+
+bool bt_meta_member(const bt_meta_value *object, const char *key, bt_meta_value *out)
+{
+    if (object->kind != BT_META_OBJECT) {
+        return false;
+    }
+    BT_ASSERT(object->from == BT_FILE_HF);
+    const bt_json *member = bt_json_get(object->impl, key);
+    if (member == NULL) {
+        return false;
+    }
+    value_of_json(member, out);
+    return true;
 }
 
 bool bt_meta_next_unused(const bt_meta *meta, size_t *iter, const char **key)

@@ -10,9 +10,8 @@
 #include "file/weightfile.h"
 #include "text/json.h"
 
-/* Where the elements of an array are: a JSON node, or bytes of a mapped GGUF file. */
+/* Where the elements of an array are in a mapped GGUF file. (Of JSON, `impl` is the node.) */
 typedef struct bt_meta_array {
-    const bt_json *json; /* NULL: GGUF */
     uint32_t gguf_type;
     const unsigned char *data;
     const uint64_t *offset; /* strings: [n] from data to the text's length field */
@@ -39,8 +38,10 @@ void bt_meta_deinit(bt_meta *meta);
 /* Adds a key (copied). BT_E_FORMAT when it is there already. */
 bt_status bt_meta_add(bt_meta *meta, bt_str key, const bt_meta_value *value,
                       bt_err *err) BT_MUST_USE;
-/* Flattens a JSON object with dotted keys; takes `root` also on failure. */
-bt_status bt_meta_from_json(bt_meta *meta, bt_json *root, bt_err *err) BT_MUST_USE;
+/* Flattens a JSON object with dotted keys; takes `root` also on failure. A dotted key repeats the
+ * names above it, so that a small file could claim much: n_text, the size of the JSON text, bounds
+ * what the keys may take together. BT_E_LIMIT beyond. */
+bt_status bt_meta_from_json(bt_meta *meta, bt_json *root, size_t n_text, bt_err *err) BT_MUST_USE;
 
 /* gguf.c: one element of an array in a mapped file. */
 bool bt_gguf_array_at(const bt_meta_array *array, size_t idx, bt_meta_value *out);

@@ -13,17 +13,6 @@
 
 enum { HEADER_MAX = 100 << 20 };
 
-static const struct {
-    const char *name;
-    bt_dtype dtype;
-} dtypes[] = {
-    {"F32", BT_DTYPE_F32}, {"F16", BT_DTYPE_F16},         {"BF16", BT_DTYPE_BF16},
-    {"F64", BT_DTYPE_F64}, {"F8_E4M3", BT_DTYPE_F8_E4M3}, {"F8_E5M2", BT_DTYPE_F8_E4M3},
-    {"I8", BT_DTYPE_I8},   {"U8", BT_DTYPE_I8},           {"BOOL", BT_DTYPE_I8},
-    {"I16", BT_DTYPE_I16}, {"U16", BT_DTYPE_I16},         {"I32", BT_DTYPE_I32},
-    {"U32", BT_DTYPE_I32}, {"I64", BT_DTYPE_I64},         {"U64", BT_DTYPE_I64},
-};
-
 typedef struct span {
     uint64_t begin, end;
     bt_str name;
@@ -35,6 +24,8 @@ typedef struct reader {
     const unsigned char *data;
     uint64_t n_data;
     int file_idx;
+    const bt_map *wanted; /* NULL, or tensor name to the file_idx that the index gives it */
+    int *n_unlisted;
 } reader;
 
 static bt_status bad(const reader *r, bt_str name, bt_err *err, const char *what)
@@ -49,13 +40,13 @@ static bt_status read_dtype(const reader *r, bt_str name, const bt_json *json, b
     if (json == NULL || bt_json_kind_of(json) != BT_JSON_STRING) {
         return bad(r, name, err, "dtype must be a string");
     }
-    for (size_t i = 0; i < BT_COUNT(dtypes); i++) {
-        if (bt_str_eqz(bt_json_str(json), dtypes[i].name)) {
-            *out = dtypes[i].dtype;
-            return BT_OK;
-        }
-    }
+    /* The block formats of GGUF have names too, but not here. */
     bt_str s = bt_json_str(json);
+    bt_dtype dtype;
+    if (bt_dtype_parse(s, &dtype) && bt_dtype_get(dtype)->block_elements == 1) {
+        *out = dtype;
+        return BT_OK;
+    }
     return bt_fail(err, BT_E_UNSUPPORTED, "%s: tensor \"%.*s\": unknown dtype \"%.*s\"", r->path,
                    (int)BT_MIN(name.n, (size_t)200), name.p, (int)BT_MIN(s.n, (size_t)20), s.p);
 }
@@ -88,6 +79,17 @@ static bt_status read_shape(const reader *r, const bt_json *json, bt_tensor_view
     return BT_OK;
 }
 
+/* With an index, a shard may hold a tensor that the index takes from elsewhere or from nowhere. */
+static bool is_wanted(const reader *r, bt_str name)
+{
+    if (r->wanted == NULL) {
+        return true;
+    }
+    const int64_t *file_idx = bt_map_find(r->wanted, name);
+    *r->n_unlisted += file_idx == NULL;
+    return file_idx != NULL && *file_idx == r->file_idx;
+}
+
 static bt_status read_tensor(const reader *r, bt_str name, const bt_json *json, span *where,
                              bt_err *err)
 {
@@ -104,7 +106,10 @@ static bt_status read_tensor(const reader *r, bt_str name, const bt_json *json, 
         return bad(r, name, err, "data_offsets must be two whole numbers, none negative");
     }
     where->name = name;
-    if (where->begin > where->end || where->end > r->n_data) {
+    if (where->begin > where->end) {
+        return bad(r, name, err, "data_offsets run backwards");
+    }
+    if (where->end > r->n_data) {
         return bt_fail(err, BT_E_FORMAT,
                        "%s: tensor \"%.*s\": data_offsets [%" PRIu64 ", %" PRIu64
                        "] pass the %" PRIu64 " bytes of data; incomplete download?",
@@ -123,6 +128,9 @@ static bt_status read_tensor(const reader *r, bt_str name, const bt_json *json, 
     }
     view.bytes = bytes;
     view.data = r->data + where->begin;
+    if (!is_wanted(r, name)) {
+        return BT_OK;
+    }
     bt_status status = bt_table_add(r->table, &view, err);
     if (status != BT_OK) {
         bt_err_prefix(err, "%s", r->path);
@@ -183,31 +191,44 @@ static bt_status read_header(const reader *r, const bt_json *root, bt_err *err)
     return status;
 }
 
-bt_status bt_safetensors_read(bt_weightfile *t, const char *path, bt_err *err)
+bt_status bt_safetensors_parse(bt_weightfile *t, const bt_safetensors_args *args, bt_err *err)
 {
-    bt_mapfile file;
-    reader r = {.table = t, .path = path};
-    BT_TRY(bt_mapfile_open(path, &file, err));
-    BT_TRY(bt_table_add_file(t, file, &r.file_idx, err));
+    bt_str bytes = args->bytes;
+    int n_unlisted = 0;
     uint64_t n_header = 0;
-    for (int i = 7; file.n >= 8 && i >= 0; i--) {
-        n_header = n_header << 8 | file.p[i];
+    for (int i = 7; bytes.n >= 8 && i >= 0; i--) {
+        n_header = n_header << 8 | (unsigned char)bytes.p[i];
     }
-    if (file.n < 8 || n_header > file.n - 8 || n_header > HEADER_MAX) {
+    if (bytes.n < 8 || n_header > bytes.n - 8 || n_header > HEADER_MAX) {
         return bt_fail_at(err, BT_E_FORMAT, 0,
-                          "%s: no safetensors header fits in %zu bytes; incomplete download?", path,
-                          file.n);
+                          "%s: no safetensors header fits in %zu bytes; incomplete download?",
+                          args->path, bytes.n);
     }
-    r.data = file.p + 8 + n_header;
-    r.n_data = file.n - 8 - n_header;
+    reader r = {.table = t,
+                .path = args->path,
+                .data = (const unsigned char *)bytes.p + 8 + n_header,
+                .n_data = bytes.n - 8 - n_header,
+                .file_idx = args->file_idx,
+                .wanted = args->wanted,
+                .n_unlisted = args->n_unlisted != NULL ? args->n_unlisted : &n_unlisted};
     bt_json *root = NULL;
-    bt_status status =
-        bt_json_parse((bt_str){(const char *)file.p + 8, (size_t)n_header}, &root, err);
+    bt_status status = bt_json_parse((bt_str){bytes.p + 8, (size_t)n_header}, &root, err);
     if (status != BT_OK) {
-        bt_err_prefix(err, "%s: header", path);
+        bt_err_prefix(err, "%s: header", args->path);
         return status;
     }
     status = read_header(&r, root, err);
     bt_json_close(root);
     return status;
+}
+
+bt_status bt_safetensors_read(bt_weightfile *t, const char *path, const bt_map *wanted,
+                              int *n_unlisted, bt_err *err)
+{
+    bt_mapfile file;
+    bt_safetensors_args args = {.path = path, .wanted = wanted, .n_unlisted = n_unlisted};
+    BT_TRY(bt_mapfile_open(path, &file, err));
+    BT_TRY(bt_table_add_file(t, file, &args.file_idx, err));
+    args.bytes = (bt_str){(const char *)file.p, file.n};
+    return bt_safetensors_parse(t, &args, err);
 }

@@ -51,35 +51,50 @@ bt_status bt_table_add(bt_weightfile *t, const bt_tensor_view *view, bt_err *err
 bool bt_table_elements(const bt_tensor_view *view, uint64_t *n)
 {
     size_t product = 1;
+    bool empty = false;
     for (int i = 0; i < view->n_dims; i++) {
-        if (view->shape[i] < 0 || !bt_mul_ok(product, (size_t)view->shape[i], &product)) {
+        if (view->shape[i] < 0 ||
+            !bt_mul_ok(product, BT_MAX((size_t)view->shape[i], (size_t)1), &product)) {
             return false;
         }
+        empty = empty || view->shape[i] == 0;
     }
-    *n = product;
-    return true;
+    *n = empty ? 0 : product;
+    return product <= INT64_MAX;
 }
 
-bt_status bt_weightfile_open(const char *path, bt_weightfile **out, bt_err *err)
+bt_weightfile *bt_table_create(const char *path, bt_file_kind kind)
 {
-    struct stat st;
-    bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     bt_weightfile *t = bt_mem_calloc(BT_MEM_FILE, 1, sizeof *t);
     if (t == NULL) {
-        return bt_fail(err, BT_E_NO_MEMORY, "no memory for a table of tensors");
+        return NULL;
     }
-    bool is_lone = !is_dir && bt_str_ends(bt_str_of(path), BT_STR(".safetensors"));
-    t->kind = is_dir || is_lone ? BT_FILE_HF : BT_FILE_GGUF;
+    t->kind = kind;
     bt_map_init(&t->by_name, BT_MEM_FILE);
     bt_arena_init(&t->names, BT_MEM_FILE, 1 << 16, BT_META_ARENA_MAX);
     bt_meta_init(&t->config);
     bt_meta_init(&t->generation);
     bt_meta_init(&t->tokenizer);
     t->path = bt_mem_dup(BT_MEM_FILE, path, strlen(path));
-    bt_status status = t->path == NULL ? bt_fail(err, BT_E_NO_MEMORY, "no memory for a path")
-                       : is_dir        ? bt_hfdir_read(t, err)
-                       : is_lone       ? bt_safetensors_read(t, path, err)
-                                       : bt_gguf_read(t, err);
+    if (t->path == NULL) {
+        bt_weightfile_close(t);
+        return NULL;
+    }
+    return t;
+}
+
+bt_status bt_weightfile_open(const char *path, bt_weightfile **out, bt_err *err)
+{
+    struct stat st;
+    bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    bool is_lone = !is_dir && bt_str_ends(bt_str_of(path), BT_STR(".safetensors"));
+    bt_weightfile *t = bt_table_create(path, is_dir || is_lone ? BT_FILE_HF : BT_FILE_GGUF);
+    if (t == NULL) {
+        return bt_fail(err, BT_E_NO_MEMORY, "no memory for a table of tensors");
+    }
+    bt_status status = is_dir    ? bt_hfdir_read(t, err)
+                       : is_lone ? bt_safetensors_read(t, path, NULL, NULL, err)
+                                 : bt_gguf_read(t, err);
     if (status != BT_OK) {
         bt_weightfile_close(t);
         return status;
