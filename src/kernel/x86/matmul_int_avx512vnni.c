@@ -44,7 +44,9 @@ HOT __m512i unpack(format f, const unsigned char *body, int q)
     w = _mm512_and_si512(q < 4 ? w : _mm512_srli_epi16(w, 4), _mm512_set1_epi8(15));
     if (f.has_high) {
         __m512i high = _mm512_load_si512(body);
-        high = q < 4 ? _mm512_slli_epi16(high, 4 - q) : _mm512_srli_epi16(high, q - 4);
+        /* A type that converts silently to gcc's int and to clang's unsigned parameter. */
+        uint8_t left = (uint8_t)(4 - q), right = (uint8_t)(q - 4);
+        high = q < 4 ? _mm512_slli_epi16(high, left) : _mm512_srli_epi16(high, right);
         w = _mm512_ternarylogic_epi32(w, high, _mm512_set1_epi8(16), 0xF8); /* w | high & 16 */
     }
     return w;
