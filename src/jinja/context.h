@@ -14,7 +14,7 @@ enum {
     BT_JINJA_VALUE_DEPTH_MAX = 100, /* of lists and dicts while they are printed or compared */
     BT_JINJA_RANGE_MAX = 100000     /* items of range(), as in Jinja2's sandbox */
 };
-#define BT_JINJA_MEMORY_MAX ((size_t)256 << 20)
+#define BT_JINJA_MEMORY_MAX ((size_t)128 << 20)
 
 /* A block of variables; they are looked up from the innermost scope outwards. */
 typedef struct bt_jbinding bt_jbinding;
