@@ -40,13 +40,14 @@ typedef struct param {
 #define ANY_KIND (BT_API_COMPLETION | BT_API_CHAT | BT_API_OFFLINE)
 #define TEXT_KIND (BT_API_COMPLETION | BT_API_OFFLINE)
 #define CHAT_KIND (BT_API_CHAT | BT_API_OFFLINE)
+#define RENDER_KIND (CHAT_KIND | BT_API_TOKENIZE) /* what renders a chat template */
 #define INT_FIELD_MAX 9007199254740992.0 /* 2^53: every integer below is exact in a double */
 
 static const param params[] = {
-    {"model", T_STRING, ANY_KIND, AT(model)},
-    {"prompt", T_JSON, TEXT_KIND, AT(prompt)},
+    {"model", T_STRING, ANY_KIND | BT_API_TOKENIZE | BT_API_DETOKENIZE, AT(model)},
+    {"prompt", T_JSON, TEXT_KIND | BT_API_TOKENIZE, AT(prompt)},
     {"prompt_token_ids", T_JSON, BT_API_OFFLINE, AT(prompt_token_ids)},
-    {"messages", T_JSON, CHAT_KIND, AT(messages)},
+    {"messages", T_JSON, RENDER_KIND, AT(messages)},
     {"max_tokens", T_INT, ANY_KIND, AT(max_tokens), 1, INT_FIELD_MAX},
     {"max_completion_tokens", T_INT, ANY_KIND, AT(max_completion_tokens), 1, INT_FIELD_MAX},
     {"temperature", T_REAL, ANY_KIND, AT(temperature), 0, 2},
@@ -63,8 +64,14 @@ static const param params[] = {
     {"top_logprobs", T_INT, BT_API_CHAT, AT(top_logprobs), 0, INT32_MAX},
     {"return_token_ids", T_BOOL, ANY_KIND, AT(return_token_ids)},
     {"return_drafts", T_BOOL, BT_API_OFFLINE, AT(return_drafts)},
-    {"add_special_tokens", T_BOOL, ANY_KIND, AT(add_special_tokens)},
-    {"add_generation_prompt", T_BOOL, CHAT_KIND, AT(add_generation_prompt)},
+    {"add_special_tokens", T_BOOL, ANY_KIND | BT_API_TOKENIZE, AT(add_special_tokens)},
+    {"add_generation_prompt", T_BOOL, RENDER_KIND, AT(add_generation_prompt)},
+    {"content", T_JSON, BT_API_TOKENIZE, AT(content)},
+    {"add_special", T_BOOL, BT_API_TOKENIZE, AT(add_special)},
+    {"with_pieces", T_BOOL, BT_API_TOKENIZE, AT(with_pieces)},
+    {"return_token_strs", T_BOOL, BT_API_TOKENIZE, AT(return_token_strs)},
+    {"parse_special", N_TRUE, BT_API_TOKENIZE},
+    {"tokens", T_JSON, BT_API_DETOKENIZE, AT(tokens)},
 
     {"user", N_ANY, ANY_KIND},
     {"truncation_side", N_ANY, ANY_KIND},
@@ -82,7 +89,7 @@ static const param params[] = {
     {"include_stop_str_in_output", N_FALSE, ANY_KIND},
     {"return_tokens_as_token_ids", N_FALSE, ANY_KIND},
     {"return_prompt_text", N_FALSE, ANY_KIND},
-    {"continue_final_message", N_FALSE, CHAT_KIND},
+    {"continue_final_message", N_FALSE, RENDER_KIND},
     {"store", N_FALSE, BT_API_CHAT},
     {"skip_special_tokens", N_TRUE, ANY_KIND},
     {"spaces_between_special_tokens", N_TRUE, ANY_KIND},
@@ -90,10 +97,10 @@ static const param params[] = {
     {"suffix", N_EMPTY, ANY_KIND},
     {"logit_bias", N_EMPTY, ANY_KIND},
     {"bad_words", N_EMPTY, ANY_KIND},
-    {"tools", N_EMPTY, BT_API_CHAT},
+    {"tools", N_EMPTY, RENDER_KIND},
     {"functions", N_EMPTY, BT_API_CHAT},
-    {"documents", N_EMPTY, CHAT_KIND},
-    {"chat_template_kwargs", N_EMPTY, CHAT_KIND},
+    {"documents", N_EMPTY, RENDER_KIND},
+    {"chat_template_kwargs", N_EMPTY, RENDER_KIND},
     {"vllm_xargs", N_EMPTY, ANY_KIND},
     {"mm_processor_kwargs", N_EMPTY, ANY_KIND},
     {"media_io_kwargs", N_EMPTY, ANY_KIND},
@@ -109,7 +116,7 @@ static const param params[] = {
     {"verbosity", N_NULL, BT_API_CHAT},
     {"reasoning_effort", N_NULL, BT_API_CHAT},
     {"thinking_token_budget", N_NULL, ANY_KIND},
-    {"chat_template", N_NULL, CHAT_KIND},
+    {"chat_template", N_NULL, RENDER_KIND},
     {"prompt_logprobs", N_NULL, ANY_KIND},
     {"prompt_embeds", N_NULL, ANY_KIND},
     {"logprob_token_ids", N_NULL, ANY_KIND},

@@ -9,6 +9,7 @@
 /* Values as read and checked; unset ones hold the default named here. Pointers into the tree. */
 typedef struct bt_api_fields {
     const bt_json *prompt, *prompt_token_ids, *messages; /* NULL */
+    const bt_json *content, *tokens;                     /* tokenize, detokenize */
     const bt_json *stop, *stop_token_ids, *stream_options;
     const bt_json *logprobs; /* an integer for completions, a boolean for chats */
     const bt_json *model;
@@ -20,6 +21,7 @@ typedef struct bt_api_fields {
     const bt_json *seed_json;                      /* NULL: no seed */
     int add_special_tokens, add_generation_prompt; /* -1, else 0 or 1 */
     int ignore_eos, stream, return_token_ids, return_drafts;
+    int add_special, with_pieces, return_token_strs; /* tokenize */
     int n_unknown;
 } bt_api_fields;
 

@@ -21,6 +21,9 @@ bt_status bt_api_messages_read(const bt_json *messages, bt_api_request *out,
 bt_status bt_api_ids_read(const bt_json *list, const char *where, const char *param,
                           bt_arena *arena, int32_t **ids, size_t *n, bt_err *err) BT_MUST_USE;
 
+/* The tree of a body; malformed JSON is BT_E_INVALID here. *out: bt_json_close. */
+bt_status bt_api_json(bt_str body, bt_json **out, bt_err *err) BT_MUST_USE;
+
 /* n items on the arena; BT_E_NO_MEMORY. */
 bt_status bt_api_items_new(bt_api_request *out, size_t n, bt_err *err) BT_MUST_USE;
 

@@ -232,10 +232,9 @@ static bt_status parse_object(bt_api_kind kind, const bt_json *object, bt_api_re
     return BT_OK;
 }
 
-bt_status bt_api_parse(bt_api_kind kind, bt_str body, bt_api_request *out, bt_err *err)
+bt_status bt_api_json(bt_str body, bt_json **out, bt_err *err)
 {
-    bt_json *root = NULL;
-    bt_status status = bt_json_parse(body, &root, err);
+    bt_status status = bt_json_parse(body, out, err);
     if (status == BT_E_FORMAT) {
         if (err != NULL) {
             err->code = BT_E_INVALID;
@@ -243,8 +242,14 @@ bt_status bt_api_parse(bt_api_kind kind, bt_str body, bt_api_request *out, bt_er
         bt_err_prefix(err, "the request is not valid JSON");
         return BT_E_INVALID;
     }
-    BT_TRY(status);
-    status = parse_object(kind, root, out, err);
+    return status;
+}
+
+bt_status bt_api_parse(bt_api_kind kind, bt_str body, bt_api_request *out, bt_err *err)
+{
+    bt_json *root = NULL;
+    BT_TRY(bt_api_json(body, &root, err));
+    bt_status status = parse_object(kind, root, out, err);
     bt_json_close(root);
     return status;
 }

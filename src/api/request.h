@@ -20,7 +20,9 @@ enum { BT_API_PROMPTS_MAX = 256 }; /* prompts of one request */
 typedef enum bt_api_kind {
     BT_API_COMPLETION = 1, /* /v1/completions */
     BT_API_CHAT = 2,       /* /v1/chat/completions */
-    BT_API_OFFLINE = 4     /* a line of `betoken generate --prompts` */
+    BT_API_OFFLINE = 4,    /* a line of `betoken generate --prompts` */
+    BT_API_TOKENIZE = 8,   /* /tokenize; see tokenize.h */
+    BT_API_DETOKENIZE = 16 /* /detokenize */
 } bt_api_kind;
 
 typedef struct bt_api_request {
