@@ -53,8 +53,8 @@ static int run_script(const char *script, bt_buf *output)
     close(ends[1]);
     char chunk[1024];
     ssize_t n = 0;
-    while (child > 0 && ((n = read(ends[0], chunk, sizeof chunk)) > 0 ||
-                         (n < 0 && errno == EINTR))) {
+    while (child > 0 &&
+           ((n = read(ends[0], chunk, sizeof chunk)) > 0 || (n < 0 && errno == EINTR))) {
         bt_buf_push(output, chunk, n > 0 ? (size_t)n : 0);
     }
     close(ends[0]);

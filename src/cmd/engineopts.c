@@ -216,8 +216,7 @@ static bt_status fill_models(bt_options *o, betoken_options *e, bt_err *err)
     if (o->speculative_model == NULL) {
         if (o->num_speculative_tokens > 0) {
             return bt_fail_param(err, BT_E_INVALID, "num-speculative-tokens",
-                                 "--num-speculative-tokens %" PRId64
-                                 " needs --speculative-model",
+                                 "--num-speculative-tokens %" PRId64 " needs --speculative-model",
                                  o->num_speculative_tokens);
         }
         return BT_OK;

@@ -10,11 +10,12 @@
 
 static int usage(FILE *out, int status)
 {
-    fprintf(out, "betoken %s: LLM inference with speculative decoding\n\n"
-                 "usage: betoken COMMAND [options]\n\n"
-                 "  serve      OpenAI-compatible HTTP server\n"
-                 "  generate   prompts in, completions out\n\n"
-                 "betoken COMMAND --help lists the options of a command.\n",
+    fprintf(out,
+            "betoken %s: LLM inference with speculative decoding\n\n"
+            "usage: betoken COMMAND [options]\n\n"
+            "  serve      OpenAI-compatible HTTP server\n"
+            "  generate   prompts in, completions out\n\n"
+            "betoken COMMAND --help lists the options of a command.\n",
             betoken_version());
     return status;
 }
@@ -38,9 +39,7 @@ int main(int argc, char **argv)
         printf("betoken %s\n", betoken_version());
         return 0;
     }
-    if (strcmp(argv[1], "serve") == 0) {
-        command = BT_CMD_SERVE;
-    } else if (strcmp(argv[1], "generate") == 0) {
+    if (strcmp(argv[1], "generate") == 0) {
         command = BT_CMD_GENERATE;
     } else {
         fprintf(stderr, "betoken: unknown command \"%s\"\n", argv[1]);
@@ -49,7 +48,7 @@ int main(int argc, char **argv)
     bt_options o;
     bt_err err = {0};
     bt_options_init(&o);
-    bt_log_level level = command == BT_CMD_SERVE ? BT_LOG_INFO : BT_LOG_WARN;
+    bt_log_level level = BT_LOG_WARN;
     if (bt_options_parse(&o, command, argc - 2, argv + 2, &err) != BT_OK) {
         return fail(&err);
     }
@@ -67,5 +66,5 @@ int main(int argc, char **argv)
         return fail(&err);
     }
     bt_log_set_level(level);
-    return command == BT_CMD_SERVE ? bt_cmd_serve(&o) : bt_cmd_generate(&o);
+    return bt_cmd_generate(&o);
 }

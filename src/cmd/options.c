@@ -138,9 +138,9 @@ static bt_status read_bytes(const option *opt, const char *text, int64_t *out, b
     static const struct {
         const char *suffix;
         double factor;
-    } units[] = {{"", 1},      {"B", 1},       {"K", 0x1p10}, {"KiB", 0x1p10}, {"KB", 1e3},
-                 {"M", 0x1p20}, {"MiB", 0x1p20}, {"MB", 1e6},   {"G", 0x1p30},   {"GiB", 0x1p30},
-                 {"GB", 1e9},   {"T", 0x1p40},  {"TiB", 0x1p40}};
+    } units[] = {{"", 1},       {"B", 1},        {"K", 0x1p10},  {"KiB", 0x1p10}, {"KB", 1e3},
+                 {"M", 0x1p20}, {"MiB", 0x1p20}, {"MB", 1e6},    {"G", 0x1p30},   {"GiB", 0x1p30},
+                 {"GB", 1e9},   {"T", 0x1p40},   {"TiB", 0x1p40}};
     char *end;
     double v = strtod(text, &end);
     for (size_t i = 0; i < BT_COUNT(units) && end != text && isfinite(v); i++) {
@@ -264,8 +264,8 @@ bt_status bt_options_parse(bt_options *o, bt_command command, int argc, char **a
         } else if (o->model == NULL) {
             o->model = argv[i];
         } else {
-            return bt_fail(err, BT_E_INVALID, "unexpected argument \"%s\"; --help lists the options",
-                           argv[i]);
+            return bt_fail(err, BT_E_INVALID,
+                           "unexpected argument \"%s\"; --help lists the options", argv[i]);
         }
     }
     return BT_OK;
@@ -273,7 +273,8 @@ bt_status bt_options_parse(bt_options *o, bt_command command, int argc, char **a
 
 void bt_options_help(bt_command command)
 {
-    printf("usage: betoken %s [MODEL] [options]\n\n", command == BT_CMD_SERVE ? "serve" : "generate");
+    printf("usage: betoken %s [MODEL] [options]\n\n",
+           command == BT_CMD_SERVE ? "serve" : "generate");
     for (size_t i = 0; i < BT_COUNT(options); i++) {
         const option *opt = &options[i];
         if ((opt->commands & (int)command) == 0) {

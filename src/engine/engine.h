@@ -25,7 +25,7 @@
 #include <pthread.h>
 
 /* Event rings hold at least this many events, so that a consumer may lag some steps behind. */
-enum { BT_EVENTS_MIN = 64, BT_STOP_IDS_MAX = 64, BT_EOS_MAX = 32 };
+enum { BT_EVENTS_MIN = 256, BT_STOP_IDS_MAX = 64, BT_EOS_MAX = 32 };
 
 typedef enum bt_seq_state {
     BT_SEQ_WAITING = 0, /* in the queue: no blocks */

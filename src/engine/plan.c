@@ -5,21 +5,17 @@
  * running answer for more than one chunk. A sequence whose consumer lags is left out. */
 #include "engine/engine.h"
 
-static void pause_stream(betoken_engine *e, betoken_stream *s)
+static void pause_stream(betoken_engine *e, betoken_stream *s, int n_tokens)
 {
     atomic_store_explicit(&s->paused, true, memory_order_seq_cst);
     /* The consumer may have made room before it could see the mark: look again next time. */
-    if (bt_stream_has_space(e, s, 1)) {
+    if (bt_stream_has_space(e, s, n_tokens)) {
         bt_bell_ring(&e->bell);
     }
 }
 
 static void plan_decode(betoken_engine *e, bt_plan *plan, betoken_stream *s, int budget)
 {
-    if (!bt_stream_has_space(e, s, 1)) {
-        pause_stream(e, s);
-        return;
-    }
     int n_draft = 0;
     if (e->proposer != NULL) {
         bt_policy_seq view = {.n_tok = s->n_tok,
@@ -28,8 +24,9 @@ static void plan_decode(betoken_engine *e, bt_plan *plan, betoken_stream *s, int
         n_draft = bt_policy_fixed(&e->policy, e->n_running, &view);
     }
     n_draft = BT_MIN(n_draft, budget - 1);
-    while (n_draft > 0 && !bt_stream_has_space(e, s, 1 + n_draft)) {
-        n_draft--;
+    if (!bt_stream_has_space(e, s, 1 + n_draft)) {
+        pause_stream(e, s, 1 + n_draft);
+        return;
     }
     plan->items[plan->n_items++] = (bt_plan_item){.seq = s,
                                                   .decode = true,
@@ -45,7 +42,7 @@ static void plan_prefill(betoken_engine *e, bt_plan *plan, betoken_stream *s, in
     int left = s->n_prompt - s->n_computed;
     int n = BT_MIN(left, budget);
     if (n == left && !bt_stream_has_space(e, s, 1)) {
-        pause_stream(e, s);
+        pause_stream(e, s, 1);
         return;
     }
     plan->items[plan->n_items++] =

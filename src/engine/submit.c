@@ -140,6 +140,9 @@ static bt_status enqueue(betoken_engine *e, betoken_stream *s, const betoken_req
         s->sampling.seed = req->seed_given     ? req->seed
                            : e->opt.seed_given ? (uint64_t)derived.v[0] << 32 | derived.v[1]
                                                : bt_rng_random_seed();
+        if (!req->seed_given) {
+            s->sampling.seed >>= 1; /* fits a signed JSON number, so that it can be sent again */
+        }
         s->usage.seed = s->sampling.seed;
         atomic_fetch_add_explicit(&e->n_live, 1, memory_order_acq_rel);
         atomic_fetch_add_explicit(&s->n_refs, 1, memory_order_relaxed);
