@@ -17,12 +17,15 @@ static void propose(betoken_engine *e)
         if (item->n_draft > 0) {
             betoken_stream *s = item->seq;
             item->range = n;
-            e->propose_seqs[n++] = (bt_propose_seq){.seq_idx = s->seq_idx,
-                                                    .token = s->token,
-                                                    .n_tok = s->n_tok,
-                                                    .table = s->table,
-                                                    .sampling = &s->sampling,
-                                                    .n_max = item->n_draft};
+            e->propose_seqs[n++] =
+                (bt_propose_seq){.end_id = {e->eos, s->stop_id},
+                                 .n_end_ids = {s->ignore_eos ? 0 : e->n_eos, s->n_stop_ids},
+                                 .seq_idx = s->seq_idx,
+                                 .token = s->token,
+                                 .n_tok = s->n_tok,
+                                 .table = s->table,
+                                 .sampling = &s->sampling,
+                                 .n_max = item->n_draft};
         }
     }
     if (n > 0) {

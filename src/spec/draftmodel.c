@@ -35,8 +35,20 @@ static int32_t feedable(const draftmodel *d, int32_t token)
     return token < d->args.model->hp.vocab_size ? token : 0;
 }
 
-/* Draws the next candidate of sequence s from a logits row. False: this sequence ends here. */
-static bool draw(draftmodel *d, const bt_propose_seq *seq, int s, const float *logits)
+static bool ends_answer(const bt_propose_seq *seq, int32_t token)
+{
+    for (int list = 0; list < 2; list++) {
+        for (int i = 0; i < seq->n_end_ids[list]; i++) {
+            if (seq->end_id[list][i] == token) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Draws the next candidate of sequence s from a logits row; none when the row is no law. */
+static void draw(draftmodel *d, const bt_propose_seq *seq, int s, const float *logits)
 {
     int depth = d->n_drawn[s], n = 0;
     bt_draft *out = &d->drawn[(size_t)s * (size_t)d->args.n_draft_max + (size_t)depth];
@@ -48,10 +60,9 @@ static bool draw(draftmodel *d, const bt_propose_seq *seq, int s, const float *l
                                     : bt_sample_draft_q(d->sampler, &args, q_row(d, s, depth),
                                                         d->args.n_vocab_target, out);
     if (status != BT_OK || (d->q == NULL && n == 0)) {
-        return false; /* a draft that gives no law proposes nothing */
+        return; /* a draft that gives no law proposes nothing */
     }
     d->n_drawn[s]++;
-    return true;
 }
 
 static void run(draftmodel *d, const bt_propose_seq *seqs)
@@ -98,6 +109,9 @@ static bool extend(draftmodel *d, const bt_propose_seq *seqs, int n_seqs, int de
             continue;
         }
         size_t at = (size_t)s * (size_t)d->args.n_draft_max + (size_t)depth - 1;
+        if (ends_answer(seq, d->drawn[at].token)) {
+            continue;
+        }
         d->row_seq[d->batch->n_logits] = s;
         bt_batch_add(d->batch, feedable(d, d->drawn[at].token), seq->n_tok - 1 + depth, seq->table,
                      BT_WANT_LOGITS);

@@ -21,6 +21,9 @@ typedef struct bt_propose_seq {
     const bt_kv_table *table; /* holds room for n_tok + n_max positions */
     const bt_sampling *sampling;
     int n_max; /* most candidates wanted, >= 1 */
+    /* Tokens that end the answer: nothing is guessed beyond one. Two lists, either may be empty. */
+    const int32_t *end_id[2];
+    int n_end_ids[2];
 } bt_propose_seq;
 
 typedef struct bt_proposer bt_proposer;
