@@ -2,7 +2,7 @@
  *
  * `messages` of a chat, handed on as JSON text: the engine checks roles and contents, because it is
  * the engine that renders them, whoever submits. */
-#include "api/params.h"
+#include "api/apiparams.h"
 #include "api/promptforms.h"
 
 bt_status bt_api_messages_read(const bt_json *messages, bt_api_request *out, bt_err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The four forms of `prompt` in the completions API. */
-#include "api/params.h"
+#include "api/apiparams.h"
 #include "api/promptforms.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@ bt_status bt_api_items_new(bt_api_request *out, size_t n, bt_err *err)
     return BT_OK;
 }
 
+/* lint: allow parameters: a place and two names for the message. */
 bt_status bt_api_ids_read(const bt_json *list, const char *where, const char *param,
                           bt_arena *arena, int32_t **ids, size_t *n, bt_err *err)
 {

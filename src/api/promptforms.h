@@ -4,7 +4,7 @@
 #ifndef BT_API_PROMPTFORMS_H
 #define BT_API_PROMPTFORMS_H
 
-#include "api/request.h"
+#include "api/apirequest.h"
 
 /* `prompt`: a text, a list of texts, a list of token ids, or a list of such lists. Fills
  * out->item and out->n_items (items set up by betoken_request_init). `name` is the field's name, for
@@ -16,6 +16,7 @@ bt_status bt_api_prompts_read(const bt_json *prompt, const char *name, bt_api_re
 bt_status bt_api_messages_read(const bt_json *messages, bt_api_request *out,
                                bt_err *err) BT_MUST_USE;
 
+/* lint: allow parameters: a place and two names for the message. */
 /* A list of token ids, copied to the arena. `where` names it in errors: "prompt[3]". *ids is not
  * NULL on success. */
 bt_status bt_api_ids_read(const bt_json *list, const char *where, const char *param,

@@ -12,7 +12,7 @@
 #ifndef BT_API_REPLY_H
 #define BT_API_REPLY_H
 
-#include "api/request.h"
+#include "api/apirequest.h"
 
 enum { BT_API_ID_MAX = 48 };
 

@@ -3,7 +3,7 @@
  * One endpoint for two clients: which form a body has is told by its key. */
 #include "api/tokenize.h"
 
-#include "api/params.h"
+#include "api/apiparams.h"
 #include "api/promptforms.h"
 #include "text/utf8.h"
 

@@ -5,7 +5,7 @@
 #ifndef BT_API_TOKENIZE_H
 #define BT_API_TOKENIZE_H
 
-#include "api/request.h"
+#include "api/apirequest.h"
 
 typedef struct bt_api_tokenize {
     bt_api_request request; /* item[0] is what betoken_tokenize takes; none for detokenize */

@@ -2,8 +2,8 @@
  *
  * Goal: a request body becomes engine requests, or an error that names the field. Method: tables of
  * bodies with the field at fault; every case row as it stands in the collection of cases. */
-#include "api/params.h"
-#include "api/request.h"
+#include "api/apiparams.h"
+#include "api/apirequest.h"
 
 #include "fakeengine.h"
 

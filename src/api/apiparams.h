@@ -4,7 +4,7 @@
 #ifndef BT_API_PARAMS_H
 #define BT_API_PARAMS_H
 
-#include "api/request.h"
+#include "api/apirequest.h"
 
 /* Values as read and checked; unset ones hold the default named here. Pointers into the tree. */
 typedef struct bt_api_fields {

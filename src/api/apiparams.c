@@ -3,7 +3,7 @@
  * The table of request fields. A field that betoken knows but does not do yet stands here with the
  * value that changes nothing: that value is accepted, any other is an error that names the field,
  * so that nobody gets an answer that silently lacks what was asked for. */
-#include "api/params.h"
+#include "api/apiparams.h"
 
 #include <math.h>
 #include <string.h>

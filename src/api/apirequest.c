@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Puts the fields of a request together: which prompt, which defaults, what goes with what. */
-#include "api/request.h"
+#include "api/apirequest.h"
 
-#include "api/params.h"
+#include "api/apiparams.h"
 #include "api/promptforms.h"
 
 enum { COMPLETION_TOKENS = 16 };      /* max_tokens of the completions API where it is not given */
