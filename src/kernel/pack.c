@@ -133,6 +133,7 @@ static uint32_t gather_bits(uint32_t bits, int j)
     return (x | x >> 12) & 0xFFu;
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 /* to[i][o] = word i of row o, for n words of `width` (2 or 4) bytes; flip is xored to them. Whole
  * lines are written in turn, the rows are read side by side. */
 BT_INLINE void transpose(int width, int n_rows, const unsigned char *rows, size_t stride, int n,

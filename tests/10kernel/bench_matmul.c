@@ -53,6 +53,7 @@ static bool open_set(bt_pool *pool, bt_dtype dtype, int n, int k, set *out)
     return out->n_copies == want;
 }
 
+/* lint: allow parameters: a test helper called with all of a case. */
 /* Seconds of one pass. */
 static double pass(bt_pool *pool, const bt_matmul_kernels *kernels, const set *s, int n_rows,
                    const float *x, float *y, void *work)

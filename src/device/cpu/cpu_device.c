@@ -112,6 +112,7 @@ static void norm_rows(void *ctx, int lo, int hi)
     }
 }
 
+/* lint: allow parameters: the shape of the device's operation table. */
 static void cpu_rmsnorm(bt_device *dev, const float *x, const float *w, float eps, float w_offset,
                         int n_rows, int n_groups, int dim, float *y)
 {

@@ -55,6 +55,7 @@ void bt_cpu_attention_deinit(bt_cpu_attention_work *work);
 /* The device's attention. */
 void bt_cpu_attention(bt_device *dev, const bt_attention_args *args);
 
+/* lint: allow parameters: the shape of the device's operation table. */
 /* The device's kv_store and kv_copy. */
 void bt_cpu_kv_store(bt_device *dev, const bt_kv_layer *kv, const float *k, const float *v,
                      int row_stride, const int32_t *slot, int n_rows);

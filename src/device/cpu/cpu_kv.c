@@ -48,6 +48,7 @@ static void store_rows(void *ctx, int lo, int hi)
     }
 }
 
+/* lint: allow parameters: the shape of the device's operation table. */
 void bt_cpu_kv_store(bt_device *dev, const bt_kv_layer *kv, const float *k, const float *v,
                      int row_stride, const int32_t *slot, int n_rows)
 {

@@ -15,6 +15,7 @@ BT_INLINE double load(const void *p, size_t idx, bool half)
                 : (double)((const float *)p)[idx];
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 BT_INLINE void scores(const float *const *q, int n_q, const void *const *k, int n_positions,
                       int head_dim, float *out, bool half)
 {

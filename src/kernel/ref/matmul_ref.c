@@ -55,6 +55,7 @@ static void unpack(bt_dtype dtype, const bt_pack_group *at, int16_t code[GROUP *
     }
 }
 
+/* lint: allow parameters: the inner step of a loop nest. */
 /* Adds one group of one row to acc. x: the group's record in the tile. */
 static void add_group(const int16_t code[GROUP * PANEL], const float dw[PANEL], const float *m,
                       const unsigned char *x, const bt_matmul_tile *t, int r, float acc[PANEL])

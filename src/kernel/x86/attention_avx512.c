@@ -26,6 +26,7 @@ BT_INLINE __m512 load_vector(const void *base, size_t idx, __mmask16 mask, bool 
     return mask == 0xFFFF ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(mask, p);
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 /* n_q queries by n_b blocks. `ahead`: blocks to bring near meanwhile, those of the next tile. */
 BT_INLINE void scores_tile(const float *const *q, const void *const *k, const void *const *ahead,
                            int head_dim, float *out, const int shape[2], bool half)
@@ -67,6 +68,7 @@ BT_INLINE void scores_tile(const float *const *q, const void *const *k, const vo
     }
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 BT_INLINE void scores_queries(const float *const *q, int n_q, const void *const *k, int n_blocks,
                               int head_dim, float *out, bool half)
 {

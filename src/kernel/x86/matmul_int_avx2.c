@@ -99,6 +99,7 @@ HOT void dot_group(format f, int n_rows, const unsigned char *body, const unsign
     }
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 /* One group of half a panel times rows row … row + n_rows - 1 of the tile. */
 HOT void add_group(format f, int n_rows, const unsigned char *scales, const unsigned char *body,
                    const unsigned char *record, const bt_matmul_tile *t, int row, __m256 *acc)

@@ -71,6 +71,7 @@ HOT __m512 halves(const unsigned char *p)
     return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)p));
 }
 
+/* lint: allow parameters: inlined; all of them live in registers. */
 /* One group of n_streams panels times n_rows rows. at: the first panel's unit, whose scales and body
  * lie at the given offsets; x: the group's record. The panels advance together, so that there are
  * enough independent chains of vpdpbusd, and each broadcast serves all of them. */

@@ -110,6 +110,7 @@ static void propose(guess *g, proposer who, bt_sampler *s, const bt_sampling *p,
 
 typedef bt_status verifier(bt_sampler *, const bt_verify_args *, bt_accept *);
 
+/* lint: allow parameters: a test helper called with all of a case. */
 /* Decodes `length` tokens; returns the steps it took. */
 static int decode(const toy *m, proposer who, verifier *verify, const bt_sampling *p, int32_t *text,
                   int length, bt_sampler *s)
