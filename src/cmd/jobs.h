@@ -5,7 +5,7 @@
 #ifndef BT_CMD_JOBS_H
 #define BT_CMD_JOBS_H
 
-#include "api/request.h"
+#include "api/apirequest.h"
 #include "cmd/options.h"
 
 typedef struct bt_job {
