@@ -41,6 +41,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "generate") == 0) {
         command = BT_CMD_GENERATE;
+    } else if (strcmp(argv[1], "serve") == 0) {
+        command = BT_CMD_SERVE;
     } else {
         fprintf(stderr, "betoken: unknown command \"%s\"\n", argv[1]);
         return usage(stderr, 2);
@@ -48,7 +50,8 @@ int main(int argc, char **argv)
     bt_options o;
     bt_err err = {0};
     bt_options_init(&o);
-    bt_log_level level = BT_LOG_WARN;
+    /* A server says what it does; a filter stays silent. */
+    bt_log_level level = command == BT_CMD_SERVE ? BT_LOG_INFO : BT_LOG_WARN;
     if (bt_options_parse(&o, command, argc - 2, argv + 2, &err) != BT_OK) {
         return fail(&err);
     }
@@ -66,5 +69,5 @@ int main(int argc, char **argv)
         return fail(&err);
     }
     bt_log_set_level(level);
-    return bt_cmd_generate(&o);
+    return command == BT_CMD_SERVE ? bt_cmd_serve(&o) : bt_cmd_generate(&o);
 }
