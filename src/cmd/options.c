@@ -23,7 +23,6 @@ typedef struct option {
 #define AT(field) offsetof(bt_options, field)
 #define NONE 0, 0
 
-/* lint: allow function-size: a table */
 static const option options[] = {
     {"model", NULL, BOTH, TEXT, AT(model), NONE, "MODEL",
      "directory, .gguf file, or ORG/NAME in the Hugging Face cache"},
