@@ -6,6 +6,39 @@
 #include "serve/serve.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The host in a URL; one that means all addresses becomes one that can be connected to. */
+static void url_host(const char *host, char *out, size_t n)
+{
+    bool all = host == NULL || host[0] == '\0' || strcmp(host, "0.0.0.0") == 0;
+    const char *to = all ? "127.0.0.1" : strcmp(host, "::") == 0 ? "::1" : host;
+    (void)snprintf(out, n, strchr(to, ':') != NULL ? "[%s]" : "%s", to);
+}
+
+static void say_ready(void *ctx, const bt_serve_ready *ready)
+{
+    (void)ctx;
+    char host[256];
+    url_host(ready->host, host, sizeof host);
+    printf("betoken %s serving %s on http://%s:%d\n", betoken_version(), ready->name, host,
+           ready->port);
+    printf("curl http://%s:%d/v1/%scompletions -H 'Content-Type: application/json'%s -d '{%s, "
+           "\"max_tokens\": 100}'\n",
+           host, ready->port, ready->has_chat_template ? "chat/" : "",
+           ready->asks_key ? " -H \"Authorization: Bearer $API_KEY\"" : "",
+           ready->has_chat_template
+               ? "\"messages\": [{\"role\": \"user\", \"content\": \"What is a llama?\"}]"
+               : "\"prompt\": \"Once upon a time\"");
+    (void)fflush(stdout);
+}
+
+static void end_now(void *ctx, int status)
+{
+    (void)ctx;
+    _exit(status);
+}
 
 int bt_cmd_serve(bt_options *o)
 {
@@ -20,7 +53,9 @@ int bt_cmd_serve(bt_options *o)
                                   .n_model_names = o->n_served > 0 ? (size_t)o->n_served : 1,
                                   .api_key = o->api_key,
                                   .n_api_keys = (size_t)o->n_keys,
-                                  .options = &engine};
+                                  .options = &engine,
+                                  .ready = say_ready,
+                                  .end_now = end_now};
         status = bt_serve_run(&config, &err);
     }
     if (status != BT_OK) {

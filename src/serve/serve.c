@@ -8,9 +8,7 @@
 #include "serve/serving.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GRACE_NS (30 * BT_NS_PER_S)
 enum { SCRATCH_MAX = 1 << 30 };
@@ -58,32 +56,17 @@ static void *loader_main(void *arg)
     return NULL;
 }
 
-static const char *host_for_url(const bt_serve *serve, bool to_paste, char *out, size_t n)
+static void say_ready(const bt_serve *serve)
 {
-    const char *host = serve->config->host;
-    bool all =
-        host == NULL || host[0] == '\0' || strcmp(host, "::") == 0 || strcmp(host, "0.0.0.0") == 0;
-    if (all) {
-        host = to_paste || host == NULL || host[0] == '\0' ? "127.0.0.1" : host;
+    bt_serve_ready ready = {.name = serve->models.name[0],
+                            .host = serve->config->host,
+                            .port = bt_http_server_port(serve->http),
+                            .has_chat_template = serve->info.has_chat_template,
+                            .asks_key = serve->config->n_api_keys > 0};
+    bt_log(BT_LOG_INFO, "ready", "model=%s port=%d", ready.name, ready.port);
+    if (serve->config->ready != NULL) {
+        serve->config->ready(serve->config->ctx, &ready);
     }
-    (void)snprintf(out, n, strchr(host, ':') != NULL ? "[%s]" : "%s", host);
-    return out;
-}
-
-static void say_ready(bt_serve *serve)
-{
-    char host[256];
-    int port = bt_http_server_port(serve->http);
-    bool chat = serve->info.has_chat_template;
-    printf("betoken %s serving %s on http://%s:%d\n", betoken_version(), serve->models.name[0],
-           host_for_url(serve, false, host, sizeof host), port);
-    printf("curl http://%s:%d/v1/%scompletions -H 'Content-Type: application/json'%s -d '{%s}'\n",
-           host_for_url(serve, true, host, sizeof host), port, chat ? "chat/" : "",
-           serve->config->n_api_keys > 0 ? " -H \"Authorization: Bearer $API_KEY\"" : "",
-           chat ? "\"messages\": [{\"role\": \"user\", \"content\": \"What is a llama?\"}], "
-                  "\"max_tokens\": 100"
-                : "\"prompt\": \"Once upon a time\", \"max_tokens\": 100");
-    (void)fflush(stdout);
 }
 
 static void on_loaded(bt_serve *serve, int loaded)
@@ -94,10 +77,6 @@ static void on_loaded(bt_serve *serve, int loaded)
         serve->models.max_model_len = serve->info.max_model_len;
         if (bt_intake_start(serve, &err) == BT_OK) {
             serve->state = BT_SERVE_READY;
-            if (serve->config->ready != NULL) {
-                serve->config->ready(serve->config->ctx, serve->engine,
-                                     bt_http_server_port(serve->http));
-            }
             say_ready(serve);
             return;
         }
@@ -136,12 +115,11 @@ static void on_signal(void *ctx, int signo)
     bt_serve *serve = ctx;
     serve->n_signals++;
     if (serve->n_signals > 1) {
-        _exit(128 + signo);
+        serve->config->end_now(serve->config->ctx, 128 + signo);
     }
     if (serve->state == BT_SERVE_LOADING) {
-        /* Loading cannot be interrupted and holds nothing outside the process. */
         bt_log(BT_LOG_INFO, "stopped", "signal=%d while loading", signo);
-        _exit(0);
+        serve->config->end_now(serve->config->ctx, 0);
     }
     bt_log(BT_LOG_INFO, "stopping", "signal=%d grace_s=%d", signo, (int)(GRACE_NS / BT_NS_PER_S));
     serve->state = BT_SERVE_STOPPING;

@@ -12,6 +12,12 @@
 
 #include <betoken.h>
 
+typedef struct bt_serve_ready {
+    const char *name, *host; /* host as configured, may be NULL */
+    int port;                /* that was bound */
+    bool has_chat_template, asks_key;
+} bt_serve_ready;
+
 typedef struct bt_serve_config {
     const char *host;              /* NULL: all interfaces */
     int port;                      /* 0…65535; 0 lets the system choose */
@@ -20,15 +26,17 @@ typedef struct bt_serve_config {
     const char *const *api_key;    /* any of them opens the door */
     size_t n_api_keys;             /* 0: no key is asked for */
     const betoken_options *options;
-    /* May be NULL. Called on the I/O thread when the model is loaded, before the ready line. */
-    void (*ready)(void *ctx, const betoken_engine *engine, int port);
-    void *ctx;
+    void *ctx; /* of the callbacks, which are called on the I/O thread */
+    /* The model is loaded and requests are taken. May be NULL. */
+    void (*ready)(void *ctx, const bt_serve_ready *ready);
+    /* Must end the process at once, with this status: a second signal, or one while the model loads
+     * (which cannot be interrupted). Required. */
+    void (*end_now)(void *ctx, int status);
 } bt_serve_config;
 
-/* Serves until SIGTERM or SIGINT, then lets running requests finish (at most 30 s); a second signal
- * ends the process at once. Prints the ready line and a command to try on stdout. Everything in
- * `config` is borrowed until the return. Errors: BT_E_IO (host:port in use), BT_E_INVALID, and what
- * betoken_engine_open returns. A signal while the model loads ends the process with status 0. */
+/* Serves until SIGTERM or SIGINT, then lets running requests finish (at most 30 s) and returns.
+ * Everything in `config` is borrowed until then. Errors: BT_E_IO (host:port in use), BT_E_INVALID,
+ * and what betoken_engine_open returns. */
 bt_status bt_serve_run(const bt_serve_config *config, bt_err *err) BT_MUST_USE;
 
 #endif
