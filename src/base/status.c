@@ -42,6 +42,37 @@ static void trim_utf8(char *text)
     }
 }
 
+/* Bytes of the well-formed UTF-8 character at p, 0: none begins there. */
+static size_t character_bytes(const unsigned char *p)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (p[0] > 0xF4) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80) { /* the NUL at the end is none either */
+            return 0;
+        }
+    }
+    bool overlong = (p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xF0 && p[1] < 0x90);
+    bool outside = (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF4 && p[1] > 0x8F);
+    return overlong || outside ? 0 : n;
+}
+
+/* Messages quote files and requests: whatever those hold, a message is one line of UTF-8. */
+static void make_printable(char *text)
+{
+    unsigned char *p = (unsigned char *)text;
+    while (*p != '\0') {
+        size_t n = character_bytes(p);
+        if (n == 0 || *p < 0x20 || *p == 0x7F) {
+            *p = '?';
+            n = 1;
+        }
+        p += n;
+    }
+}
+
 static bt_status fill(bt_err *err, bt_status status, int64_t position, const char *param,
                       const char *format, va_list args)
 {
@@ -54,6 +85,7 @@ static bt_status fill(bt_err *err, bt_status status, int64_t position, const cha
     if (vsnprintf(text, sizeof text, format, args) >= (int)sizeof text) {
         trim_utf8(text);
     }
+    make_printable(text);
     err->code = status;
     err->position = position;
     snprintf(err->param, sizeof err->param, "%s", param);
@@ -104,5 +136,6 @@ void bt_err_prefix(bt_err *err, const char *format, ...)
         text[sizeof err->message - 1] = '\0';
         trim_utf8(text);
     }
+    make_printable(text);
     memcpy(err->message, text, strlen(text) + 1);
 }

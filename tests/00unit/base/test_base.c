@@ -35,6 +35,21 @@ static void philox_known_answers(void **state)
     assert_memory_equal(b.v, want_b, sizeof want_b);
 }
 
+/* Whatever a file or request holds, an error that quotes it is one line of UTF-8. */
+static void error_messages_are_one_line(void **state)
+{
+    (void)state;
+    bt_err err = {0};
+    bt_fail(&err, BT_E_FORMAT, "a%sb", "\n\x01\x7F\t");
+    assert_string_equal(err.message, "a????b");
+    bt_fail(&err, BT_E_FORMAT, "%s", "\xC3\xA9 \xF0\x9F\x98\x80 \xE2\x82\xAC");
+    assert_string_equal(err.message, "\xC3\xA9 \xF0\x9F\x98\x80 \xE2\x82\xAC");
+    bt_fail(&err, BT_E_FORMAT, "%s", "\xC3 \x80 \xC0\xAF \xED\xA0\x80 \xF5 \xE2\x82");
+    assert_string_equal(err.message, "? ? ?? ??? ? ??");
+    bt_err_prefix(&err, "x\ny");
+    assert_string_equal(err.message, "x?y: ? ? ?? ??? ? ??");
+}
+
 static void error_messages_are_cut_at_characters(void **state)
 {
     (void)state;
@@ -197,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(error_messages_are_one_line),
         cmocka_unit_test(error_messages_are_cut_at_characters),
         cmocka_unit_test(buffer_respects_its_maximum),
         cmocka_unit_test(arena_hands_out_and_forgets),
