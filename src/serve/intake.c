@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINKS_MAX = 1024 }; /* inside intake at once; beyond: 429 */
+/* Inside intake at once; beyond: 429. */
+enum { LINKS_MAX = 1024, BYTES_MAX = 256 << 20 };
 
 static void set_error(bt_link *link, const bt_api_error *error)
 {
@@ -30,8 +31,10 @@ static void set_refusal(bt_link *link, size_t item_idx, const betoken_error *ref
 {
     betoken_error e = *refusal;
     char message[sizeof e.message + 32];
-    if (strcmp(e.param, "logprobs") == 0 && link->request.kind == BT_API_CHAT) {
+    if (link->request.kind == BT_API_CHAT && strcmp(e.param, "logprobs") == 0) {
         (void)snprintf(e.param, sizeof e.param, "top_logprobs");
+    } else if (link->request.kind == BT_API_CHAT && strcmp(e.param, "prompt") == 0) {
+        (void)snprintf(e.param, sizeof e.param, "messages");
     }
     bt_api_error error = bt_api_error_of_engine(&e);
     if (link->request.n_items > 1 && error.http == 400) {
@@ -194,10 +197,13 @@ bt_status bt_intake_start(bt_serve *serve, bt_err *err)
 bool bt_intake_give(bt_serve *serve, bt_link *link)
 {
     bt_intake *intake = &serve->intake;
-    if (intake->n_inside >= LINKS_MAX || !bt_ring_push(&intake->todo, &link)) {
+    link->n_body = link->body.n;
+    if (intake->n_inside >= LINKS_MAX || link->n_body > BYTES_MAX - intake->bytes_inside ||
+        !bt_ring_push(&intake->todo, &link)) {
         return false;
     }
     intake->n_inside++;
+    intake->bytes_inside += link->n_body;
     bt_bell_ring(&intake->bell);
     return true;
 }
@@ -209,6 +215,7 @@ bt_link *bt_intake_take(bt_serve *serve)
         return NULL;
     }
     serve->intake.n_inside--;
+    serve->intake.bytes_inside -= link->n_body;
     return link;
 }
 

@@ -121,6 +121,9 @@ static void on_signal(void *ctx, int signo)
         bt_log(BT_LOG_INFO, "stopped", "signal=%d while loading", signo);
         serve->config->end_now(serve->config->ctx, 0);
     }
+    if (serve->state == BT_SERVE_STOPPING) {
+        return; /* loading has failed: the loop ends already, and there is no engine */
+    }
     bt_log(BT_LOG_INFO, "stopping", "signal=%d grace_s=%d", signo, (int)(GRACE_NS / BT_NS_PER_S));
     serve->state = BT_SERVE_STOPPING;
     betoken_engine_drain(serve->engine);

@@ -28,6 +28,7 @@ typedef struct bt_link {
     uint64_t number;             /* of the HTTP request */
     bt_api_endpoint endpoint;
     bt_buf body;
+    size_t n_body;     /* bytes that the body had */
     _Atomic bool gone; /* set by I/O, read by intake: spare the work */
     _Atomic bool news; /* set by the engine thread, taken by I/O */
 
@@ -43,8 +44,9 @@ typedef struct bt_link {
 } bt_link;
 
 typedef struct bt_intake {
-    bt_ring todo, done; /* bt_link * */
-    size_t n_inside;    /* I/O thread: links given and not yet taken back */
+    bt_ring todo, done;  /* bt_link * */
+    size_t n_inside;     /* I/O thread: links given and not yet taken back */
+    size_t bytes_inside; /* of their bodies */
     bt_bell bell;
     _Atomic bool stop;
     pthread_t thread;

@@ -202,6 +202,7 @@ def test_case_14_rest_of_the_context_for_chats(rand):
     status, body = rand.post("/v1/chat/completions", {
         "messages": [{"role": "user", "content": "many words " * 60}]})
     assert status == 400 and "64" in body["error"]["message"]
+    assert body["error"]["param"] == "messages"
 
 
 def test_case_71_odd_text(hello):
