@@ -103,6 +103,7 @@ void bt_stream_release(betoken_stream *s)
     bt_ring_deinit(&s->events);
     bt_mem_free(s->tops);
     bt_mem_free(s->top_out);
+    bt_mem_free(s->top_row);
     bt_mem_free(s->text);
     bt_mem_free(s->token);
     bt_mem_free(s);
