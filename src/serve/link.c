@@ -217,7 +217,8 @@ void bt_link_arrived(bt_link *link)
     }
     if (link->http_status != 0) {
         bt_log(link->http_status >= 500 ? BT_LOG_WARN : BT_LOG_DEBUG, "answered",
-               "number=%" PRIu64 " status=%d", link->number, link->http_status);
+               "number=%" PRIu64 " status=%d %s", link->number, link->http_status,
+               link->http_status >= 400 && link->answer.p != NULL ? link->answer.p : "");
         bt_gate_respond(link->http, link->http_status, "application/json",
                         bt_buf_str(&link->answer));
         bt_link_free(link);
