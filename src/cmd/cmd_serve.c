@@ -43,7 +43,7 @@ static void end_now(void *ctx, int status)
 int bt_cmd_serve(bt_options *o)
 {
     bt_err err = {0};
-    betoken_options engine;
+    static betoken_options engine; /* owns strings that live until the process ends */
     const char *name = o->model != NULL ? o->model : BT_DEFAULT_MODEL_NAME;
     bt_status status = bt_options_engine(o, &engine, &err);
     if (status == BT_OK) {
