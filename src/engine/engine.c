@@ -21,15 +21,20 @@ static_assert(sizeof(((betoken_error *)0)->message) == BT_ERR_MESSAGE_MAX &&
                   sizeof(((betoken_error *)0)->param) == BT_ERR_PARAM_MAX,
               "errors are copied whole");
 
-betoken_code bt_public_error(const bt_err *err, betoken_error *out)
+betoken_code bt_public_error(bt_status status, const bt_err *err, betoken_error *out)
 {
-    bt_status code = err->code == BT_OK ? BT_E_INTERNAL : err->code;
+    bt_err named;
+    BT_ASSERT(status != BT_OK);
+    if (err->code == BT_OK) { /* where only memory can fail, nobody writes a message */
+        bt_fail(&named, status, "%s", bt_status_name(status));
+        err = &named;
+    }
     if (out != NULL) {
-        *out = (betoken_error){.code = (betoken_code)code, .position = err->position};
+        *out = (betoken_error){.code = (betoken_code)err->code, .position = err->position};
         memcpy(out->param, err->param, sizeof out->param);
         memcpy(out->message, err->message, sizeof out->message);
     }
-    return (betoken_code)code;
+    return (betoken_code)err->code;
 }
 
 void betoken_options_init(betoken_options *o)
@@ -281,14 +286,25 @@ static bt_status start_thread(betoken_engine *e, bt_err *err)
     return BT_OK;
 }
 
-static char *copy_text(const char *text)
+/* *text becomes a copy of itself that *owned keeps; NULL stays NULL. */
+static bt_status own_text(const char **text, char **owned, bt_err *err)
 {
-    return text == NULL ? NULL : bt_mem_dup(BT_MEM_ENGINE, text, strlen(text));
+    if (*text != NULL) {
+        *owned = bt_mem_dup(BT_MEM_ENGINE, *text, strlen(*text));
+        if (*owned == NULL) {
+            return bt_fail(err, BT_E_NO_MEMORY, "no memory for the options");
+        }
+    }
+    *text = *owned;
+    return BT_OK;
 }
 
 static bt_status open_all(betoken_engine *e, bt_err *err)
 {
     const char *unknown = NULL;
+    BT_TRY(own_text(&e->opt.model, &e->model_name, err));
+    BT_TRY(own_text(&e->opt.speculative_model, &e->draft_name, err));
+    BT_TRY(own_text(&e->opt.chat_template, &e->template_text, err));
     if (!bt_cpu_init(&unknown)) {
         return bt_fail(err, BT_E_INVALID,
                        "BT_CPU=%.40s is unknown; ref, avx2, avx512, avx512vnni and neon are known",
@@ -314,20 +330,18 @@ betoken_code betoken_engine_open(const betoken_options *options, betoken_engine 
     bt_err err = {0};
     betoken_engine *e = bt_mem_calloc(BT_MEM_ENGINE, 1, sizeof *e);
     if (e == NULL) {
-        bt_fail(&err, BT_E_NO_MEMORY, "no memory for the engine");
-        return bt_public_error(&err, error);
+        bt_status status = bt_fail(&err, BT_E_NO_MEMORY, "no memory for the engine");
+        return bt_public_error(status, &err, error);
     }
     atomic_init(&e->n_refs, 1);
     pthread_mutex_init(&e->submit_lock, NULL);
     pthread_mutex_init(&e->stats_lock, NULL);
     bt_bell_init(&e->bell);
     e->opt = *options;
-    e->opt.model = e->model_name = copy_text(options->model);
-    e->opt.speculative_model = e->draft_name = copy_text(options->speculative_model);
-    e->opt.chat_template = e->template_text = copy_text(options->chat_template);
-    if (open_all(e, &err) != BT_OK) {
+    bt_status status = open_all(e, &err);
+    if (status != BT_OK) {
         betoken_engine_close(e);
-        return bt_public_error(&err, error);
+        return bt_public_error(status, &err, error);
     }
     *engine = e;
     return BETOKEN_OK;

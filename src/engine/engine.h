@@ -200,7 +200,7 @@ void bt_counters_init(betoken_stats *stats);
 void bt_counters_add(betoken_histogram *h, double value);
 void bt_counters_publish(betoken_engine *e, bool wait);
 
-/* Copies a bt_err into the public form. */
-betoken_code bt_public_error(const bt_err *err, betoken_error *out);
+/* The public form of a failure; an error that nobody has described is named by its status. */
+betoken_code bt_public_error(bt_status status, const bt_err *err, betoken_error *out);
 
 #endif

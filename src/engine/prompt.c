@@ -239,7 +239,7 @@ betoken_code betoken_tokenize(betoken_engine *e, const betoken_request *req, int
         *n = list.n;
     }
     bt_ids_deinit(&list);
-    return status == BT_OK ? BETOKEN_OK : bt_public_error(&err, error);
+    return status == BT_OK ? BETOKEN_OK : bt_public_error(status, &err, error);
 }
 
 betoken_code betoken_detokenize(betoken_engine *e, const int32_t *ids, size_t n, char **text,
@@ -278,5 +278,5 @@ betoken_code betoken_detokenize(betoken_engine *e, const int32_t *ids, size_t n,
         bt_fail(&err, status, "no memory for the text of %zu tokens", n);
     }
     bt_buf_deinit(&out);
-    return bt_public_error(&err, error);
+    return bt_public_error(status, &err, error);
 }

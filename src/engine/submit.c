@@ -225,5 +225,5 @@ betoken_code betoken_submit(betoken_engine *e, const betoken_request *req, betok
             bt_stream_release(s);
         }
     }
-    return status == BT_OK ? BETOKEN_OK : bt_public_error(&err, error);
+    return status == BT_OK ? BETOKEN_OK : bt_public_error(status, &err, error);
 }

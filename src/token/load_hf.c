@@ -75,7 +75,9 @@ static bt_status load_merges(bt_tokenizer *t, const bt_json *merges, bt_err *err
         bt_buf_push_str(&joined, right);
         int32_t a = bt_vocab_find(&t->vocab, left), b = bt_vocab_find(&t->vocab, right);
         int32_t both = bt_vocab_find(&t->vocab, bt_buf_str(&joined));
-        if (!shape || a < 0 || b < 0 || both < 0) {
+        if (bt_buf_ok(&joined) != BT_OK) {
+            status = bt_fail(err, BT_E_NO_MEMORY, "no memory for merge %zu", i);
+        } else if (!shape || a < 0 || b < 0 || both < 0) {
             status = bt_fail_at(err, BT_E_FORMAT, (int64_t)i,
                                 "merge %zu (\"%.*s\" and \"%.*s\") names a token that is not in "
                                 "the vocabulary",
