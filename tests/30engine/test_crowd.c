@@ -142,6 +142,16 @@ static void crowd_in_a_small_engine(void **state)
     run_crowd(&o, 2);
 }
 
+/* A cache of about twelve blocks under eight places: it, not the places, decides who runs. */
+static void crowd_on_a_small_cache(void **state)
+{
+    (void)state;
+    betoken_options o = options_for("llama-f32", "llama-short", 4);
+    o.kv_cache_memory = 12 * 2 * 12288;
+    o.max_model_len = 160;
+    run_crowd(&o, 4);
+}
+
 static void crowd_with_rejection(void **state)
 {
     (void)state;
@@ -155,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crowd_with_drafts),
         cmocka_unit_test(crowd_in_a_small_engine),
+        cmocka_unit_test(crowd_on_a_small_cache),
         cmocka_unit_test(crowd_with_rejection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

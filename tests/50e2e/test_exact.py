@@ -133,6 +133,19 @@ def test_same_bytes_with_either_cache(generate, models, cache):
     speculate(generate, model, model, lines, want, 5, 2, 8, kv_cache_dtype=cache)
 
 
+@pytest.mark.parametrize("options", [{"k": 64, "threads": 2, "seqs": 4},
+                                     {"k": 64, "threads": 2, "seqs": 4, "max_num_batched_tokens": 10},
+                                     {"k": 2, "threads": 16, "seqs": 8},
+                                     {"k": 5, "threads": 1, "seqs": 8, "max_queued_requests": 0}])
+def test_same_bytes_at_the_limits(generate, models, plain, options):
+    """The most candidates, fewer rows than candidates, many threads, no queue."""
+    model = path_of(models, "llama-f32")
+    lines = requests(PROMPTS[::4][:12])
+    want = plain(generate, model, lines)
+    for draft in (model, path_of(models, "llama-small")):
+        speculate(generate, model, draft, lines, want, **options)
+
+
 def test_disable_by_batch_size(generate, models, plain):
     """No guesses while more sequences run than the option says; the answers stay."""
     model = path_of(models, "llama-f32")

@@ -351,6 +351,19 @@ def test_case_22_logits_of_fp16_range(generate, chain):
         assert all(abs(p["logprob"]) < 1e-3 for p in x["logprobs"])
 
 
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_a_row_that_overflows_ends_its_request_only(attempt, chain, k):
+    """After "z" the logits are infinite: that request ends with an error, its neighbours do not."""
+    pieces = ["t1", "t2", "t3", "z1"]
+    table = {None: "t1", "t1": "t2", "t2": "t3", "t3": "t1", "q": "z1", "z1": {"t1": 1e39}}
+    model, tok = chain(table, pieces)
+    lines = [greedy("p", max_tokens=30), greedy("q", max_tokens=30), greedy("x", max_tokens=30)]
+    status, out, _ = attempt(model, lines, speculative_model=model, num_speculative_tokens=k)
+    assert status == 1
+    assert out[0]["text"] == out[2]["text"] == "t1t2t3" * 10
+    assert "not finite" in out[1]["error"]["message"]
+
+
 def test_case_22_bad_temperatures(attempt, models):
     lines = [greedy(temperature=t) for t in (-1, -1e-9, 2.5, "1", [1])] + \
         ['{"prompt": "p", "temperature": NaN}\n', '{"prompt": "p", "temperature": 1e999}\n']
