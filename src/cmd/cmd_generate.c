@@ -102,7 +102,7 @@ int bt_cmd_generate(bt_options *o)
 {
     bt_err err = {0};
     betoken_error error = {0};
-    betoken_options options;
+    static betoken_options options; /* owns strings that live until the process ends */
     betoken_engine *engine = NULL;
     bt_jobs jobs = {0};
     int status = 2;
