@@ -18,7 +18,7 @@ BT_INLINE __m512 bt_exp_avx512(__m512 x)
     /* Beyond these the result is 0 or infinity anyway; the order of operands lets NaN through. */
     x = _mm512_min_ps(_mm512_set1_ps(128.0f), x);
     x = _mm512_max_ps(_mm512_set1_ps(-128.0f), x);
-    const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    enum { nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)), nearest);
     __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e4p-1f), x);
     r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);

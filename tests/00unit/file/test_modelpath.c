@@ -87,6 +87,12 @@ static void hostile_names_lead_nowhere(void **state)
                                         "./x",    "org/.git", "nothing", "org/a\\b"};
     char inner[MAKER_PATH_MAX];
     strcpy(inner, maker_path(&m, "cache"));
+    /* Relative names must not find what happens to lie beside the build folder. */
+    char before[MAKER_PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    maker_mkdir(&m, "a");
+    maker_mkdir(&m, "a/b");
+    assert_int_equal(chdir(maker_path(&m, "a/b")), 0);
     for (size_t i = 0; i < BT_COUNT(names); i++) {
         bt_err err;
         char *path = NULL;
@@ -95,6 +101,7 @@ static void hostile_names_lead_nowhere(void **state)
         assert_true(status == BT_E_NOT_FOUND || (exists && status != BT_OK));
         assert_null(strstr(err.message, "huggingface-cli"));
     }
+    assert_int_equal(chdir(before), 0);
     maker_deinit(&m);
 }
 
