@@ -1,30 +1,101 @@
 /* SPDX-License-Identifier: MIT
  *
- * utf8proc 2.8 loses U+11A7 after a Hangul LV syllable (it is the "no trailing consonant" of the
- * composition formula). The character neither composes nor reorders, so the text is normalised in
- * parts around it. */
+ * Two things of utf8proc 2.8 are worked around. It loses U+11A7 after a Hangul LV syllable (it is the
+ * "no trailing consonant" of the composition formula); the character neither composes nor reorders,
+ * so the text is normalised in parts around it. And it orders combining marks by exchanging
+ * neighbours, quadratic in a long run of them: here the characters are decomposed one by one and each
+ * run is sorted by merging; utf8proc then only composes. */
 #include "text/unicode.h"
 
 #include "base/mem.h"
 #include "text/utf8.h"
 
-#include <stdlib.h>
+#include <string.h>
 #include <utf8proc.h>
+
+enum { DECOMPOSED_MAX = 32, SHORT_RUN = 8 };
+
+static int mark_class(utf8proc_int32_t c)
+{
+    return utf8proc_get_property(c)->combining_class;
+}
+
+/* Canonical ordering of a run of marks (all of class > 0): a stable sort. */
+static void sort_marks(utf8proc_int32_t *c, size_t n, utf8proc_int32_t *scratch)
+{
+    for (size_t at = 0; at < n; at += SHORT_RUN) {
+        size_t end = BT_MIN(n, at + SHORT_RUN);
+        for (size_t i = at + 1; i < end; i++) {
+            utf8proc_int32_t mark = c[i];
+            size_t k = i;
+            for (; k > at && mark_class(c[k - 1]) > mark_class(mark); k--) {
+                c[k] = c[k - 1];
+            }
+            c[k] = mark;
+        }
+    }
+    for (size_t width = SHORT_RUN; width < n; width *= 2) {
+        for (size_t at = 0; at < n; at += 2 * width) {
+            size_t mid = BT_MIN(n, at + width), end = BT_MIN(n, at + 2 * width), i = at, k = mid;
+            for (size_t to = at; to < end; to++) {
+                bool left = k == end || (i < mid && mark_class(c[i]) <= mark_class(c[k]));
+                scratch[to] = left ? c[i++] : c[k++];
+            }
+        }
+        memcpy(c, scratch, n * sizeof *c);
+    }
+}
+
+static void order(utf8proc_int32_t *c, size_t n, utf8proc_int32_t *scratch)
+{
+    for (size_t at = 0; at < n;) {
+        size_t end = at;
+        while (end < n && mark_class(c[end]) > 0) {
+            end++;
+        }
+        sort_marks(c + at, end - at, scratch);
+        at = end + 1;
+    }
+}
+
+static size_t decompose(bt_str part, utf8proc_int32_t *c, size_t cap)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < part.n;) {
+        uint32_t code_point = 0;
+        int len = bt_utf8_decode(part.p + at, part.n - at, &code_point), last_class = 0;
+        BT_ASSERT(len > 0 && n + DECOMPOSED_MAX <= cap);
+        utf8proc_ssize_t made =
+            utf8proc_decompose_char((utf8proc_int32_t)code_point, c + n, DECOMPOSED_MAX,
+                                    UTF8PROC_STABLE | UTF8PROC_COMPOSE, &last_class);
+        BT_ASSERT(made > 0 && made <= DECOMPOSED_MAX);
+        n += (size_t)made;
+        at += (size_t)len;
+    }
+    return n;
+}
 
 static bt_status push_part(bt_str part, bt_buf *out)
 {
-    utf8proc_uint8_t *text = NULL;
+    /* A canonical decomposition is at most four characters long, and at most three for one of two
+     * bytes; utf8proc_reencode writes a byte beyond the text. */
+    size_t cap = 2 * part.n + DECOMPOSED_MAX + 1;
     if (part.n == 0) {
         return BT_OK;
     }
-    utf8proc_ssize_t n = utf8proc_map((const utf8proc_uint8_t *)part.p, (utf8proc_ssize_t)part.n,
-                                      &text, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    if (n < 0) {
-        return n == UTF8PROC_ERROR_NOMEM ? BT_E_NO_MEMORY : BT_E_INVALID;
+    utf8proc_int32_t *c = bt_mem_alloc(BT_MEM_TEXT, 2 * cap * sizeof *c);
+    if (c == NULL) {
+        return BT_E_NO_MEMORY;
     }
-    bt_buf_push(out, text, (size_t)n);
-    free(text); /* utf8proc's own, from malloc */
-    return bt_buf_ok(out);
+    size_t n = decompose(part, c, cap);
+    order(c, n, c + cap);
+    utf8proc_ssize_t bytes =
+        utf8proc_reencode(c, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (bytes >= 0) {
+        bt_buf_push(out, c, (size_t)bytes);
+    }
+    bt_mem_free(c);
+    return bytes < 0 ? BT_E_INVALID : bt_buf_ok(out);
 }
 
 bt_status bt_unicode_nfc(bt_str text, bt_buf *out)
