@@ -130,28 +130,33 @@ bt_status bt_hf_load_normalizer(bt_tokenizer *t, const bt_json *value, bt_err *e
 
 static bt_status load_split(bt_tokenizer *t, const bt_json *part, bt_str type, bt_err *err)
 {
+    if (t->byte_level) {
+        return bt_fail(err, BT_E_UNSUPPORTED, "pre-tokenizer \"%.*s\" after ByteLevel",
+                       (int)BT_MIN(type.n, (size_t)60), type.p);
+    }
     if (bt_str_eqz(type, "ByteLevel")) {
         t->byte_level = true;
         t->add_prefix_space = bt_hf_flag(part, "add_prefix_space", true);
+        if (t->add_prefix_space && t->pretok.n > 0) {
+            return bt_fail(err, BT_E_UNSUPPORTED, "add_prefix_space after other pre-tokenizers");
+        }
         return bt_hf_flag(part, "use_regex", true)
-                   ? bt_pretok_add(&t->pretok, BT_STR(BT_PRETOK_GPT2), err)
+                   ? bt_pretok_add(&t->pretok, BT_STR(BT_PRETOK_GPT2), true, err)
                    : BT_OK;
     }
     if (bt_str_eqz(type, "Digits")) {
         return bt_pretok_add(&t->pretok,
                              bt_hf_flag(part, "individual_digits", false) ? BT_STR("\\p{N}")
                                                                           : BT_STR("\\p{N}+"),
-                             err);
+                             true, err);
     }
     const bt_json *pattern = bt_hf_object(part, "pattern");
     bt_str regex = pattern == NULL ? (bt_str){"", 0} : bt_hf_text(pattern, "Regex");
     if (bt_str_eqz(type, "Split") && regex.n > 0) {
         bt_str behavior = bt_hf_text(part, "behavior");
-        bool invert = bt_hf_flag(part, "invert", false);
-        /* Removed + invert keeps the matches and drops what is between: the same pieces when the
-         * pattern covers every text, as those of this form in use do (checked by the goldens). */
-        if (bt_str_eqz(behavior, "Isolated") || (bt_str_eqz(behavior, "Removed") && invert)) {
-            return bt_pretok_add(&t->pretok, regex, err);
+        bool inverted = bt_hf_flag(part, "invert", false);
+        if (bt_str_eqz(behavior, "Isolated") || (bt_str_eqz(behavior, "Removed") && inverted)) {
+            return bt_pretok_add(&t->pretok, regex, bt_str_eqz(behavior, "Isolated"), err);
         }
         return unsupported("Split behavior", behavior, err);
     }
@@ -165,10 +170,16 @@ bt_status bt_hf_load_pretok(bt_tokenizer *t, const bt_json *value, bt_err *err)
 
 static bt_status load_decoder(bt_tokenizer *t, const bt_json *part, bt_str type, bt_err *err)
 {
-    if (bt_str_eqz(type, "ByteLevel")) {
-        t->byte_level = true;
+    if (bt_str_eqz(type, "ByteLevel") == t->byte_level && t->byte_level) {
         return BT_OK;
     }
+    if (t->byte_level || bt_str_eqz(type, "ByteLevel")) {
+        return bt_fail(err, BT_E_UNSUPPORTED,
+                       "ByteLevel must be both the pre-tokenizer and the decoder, or neither "
+                       "(decoder \"%.*s\")",
+                       (int)BT_MIN(type.n, (size_t)60), type.p);
+    }
+    t->each_byte = t->each_byte || bt_str_eqz(type, "ByteFallback");
     const bt_json *pattern = bt_hf_object(part, "pattern");
     if (bt_str_eqz(type, "ByteFallback") || bt_str_eqz(type, "Fuse") ||
         (bt_str_eqz(type, "Replace") && pattern != NULL &&

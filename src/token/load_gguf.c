@@ -127,7 +127,7 @@ static bt_status load_pretok(bt_tokenizer *t, const bt_meta *m, bt_err *err)
             continue;
         }
         for (int k = 0; k < 2 && pretokenizers[i].patterns[k] != NULL; k++) {
-            BT_TRY(bt_pretok_add(&t->pretok, bt_str_of(pretokenizers[i].patterns[k]), err));
+            BT_TRY(bt_pretok_add(&t->pretok, bt_str_of(pretokenizers[i].patterns[k]), true, err));
         }
         if (pretokenizers[i].nfc) {
             t->norm[t->n_norm++] = (bt_norm_step){.kind = BT_NORM_NFC};
@@ -205,6 +205,7 @@ static bt_status load_sentencepiece(bt_tokenizer *t, const bt_meta *m, bt_err *e
     }
     t->norm[t->n_norm++] = (bt_norm_step){.kind = BT_NORM_REPLACE, .from = BT_STR(" "), .to = mark};
     t->fuse_unk = true;
+    t->each_byte = true;
     BT_TRY(bt_vocab_decode_sentencepiece(&t->vocab, err));
     return merges_from_scores(t, m, err);
 }

@@ -2,16 +2,26 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "token/pretok.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <pcre2.h>
 #include <string.h>
+#include <time.h>
 
-/* The patterns in use need fewer than 1,000 steps a match. */
-enum { MATCH_STEPS_MAX = 100000 };
+/* PCRE2 counts backtracking steps anew for each start. Most matches of the patterns in use need a
+ * handful; a run of 10⁶ blanks needs 10⁶, so that no fixed limit tells it from a hostile pattern.
+ * The limit begins low and grows fourfold, and what the whole text may cost is measured on this
+ * thread's own CPU clock: known patterns need some 20 ns a byte, the allowance is a hundred times
+ * that. WINDOW starts are tried by one call, the clock is read when a limit grows and every CHECK
+ * calls that found nothing. */
+enum { STEPS_FIRST = 1024, STEPS_GROW = 4, WINDOW = 64, CHECK = 64 };
+static const uint32_t steps_last = UINT32_MAX / STEPS_GROW;
+static const int64_t budget_ns = 1000000000, budget_byte_ns = 2000;
 
 struct bt_pretok_pattern {
     pcre2_code *code;
+    bool keep_gaps;
     char text[BT_PRETOK_PATTERN_BYTES_MAX + 1]; /* as given, for messages */
 };
 
@@ -36,22 +46,85 @@ void bt_pieces_deinit(bt_pieces *list)
     *list = (bt_pieces){0};
 }
 
-/* PCRE2's \s also takes U+180E, the reference's does not: \s and \S become properties. */
-static void rewrite(bt_str pattern, bt_buf *out)
+/* Copies the escape at `at`; \s and \S become properties, for PCRE2's also take U+180E. Returns its
+ * last byte, 0 when it is one that PCRE2 and the reference's Oniguruma read differently. */
+static size_t copy_escape(bt_str pattern, size_t at, bt_buf *out)
 {
-    for (size_t i = 0; i < pattern.n; i++) {
-        bool escape = pattern.p[i] == '\\' && i + 1 < pattern.n;
-        char next = escape ? pattern.p[i + 1] : '\0';
-        if (next == 's' || next == 'S') {
-            bt_buf_pushz(out, next == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
-        } else {
-            bt_buf_push(out, pattern.p + i, escape ? 2 : 1);
-        }
-        i += escape;
+    char c = at + 1 < pattern.n ? pattern.p[at + 1] : '\0';
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (c == '\0' || (c >= '0' && c <= '9') || (letter && strchr("sSdDpPrntfx", c) == NULL)) {
+        return 0;
     }
+    if (c == 's' || c == 'S') {
+        bt_buf_pushz(out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
+        return at + 1;
+    }
+    size_t end = at + 1;
+    if ((c == 'p' || c == 'P' || c == 'x') && at + 2 < pattern.n && pattern.p[at + 2] == '{') {
+        while (end + 1 < pattern.n && pattern.p[end] != '}') {
+            end++;
+        }
+    }
+    bt_buf_push(out, pattern.p + at, end + 1 - at);
+    return end;
 }
 
-bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bt_err *err)
+/* NULL, or what in the pattern is not supported. */
+static const char *rewrite(bt_str pattern, bt_buf *out)
+{
+    bool in_class = false;
+    size_t class_at = 0;
+    for (size_t i = 0; i < pattern.n; i++) {
+        char c = pattern.p[i], next = i + 1 < pattern.n ? pattern.p[i + 1] : '\0';
+        if (c == '\\') {
+            i = copy_escape(pattern, i, out);
+            if (i == 0) {
+                return "an escape other than \\s \\d \\p \\r \\n \\t \\f \\x";
+            }
+            continue;
+        }
+        if (in_class && (c == '[' || (c == '&' && next == '&'))) {
+            return "a set operation inside [ ]";
+        }
+        if (!in_class && c == '}' && (next == '+' || next == '?')) {
+            return "a { } quantifier followed by + or ?";
+        }
+        if (!in_class && c == '[') {
+            in_class = true;
+            class_at = next == '^' ? i + 1 : i;
+        } else if (c == ']' && i > class_at + 1) {
+            in_class = false;
+        }
+        bt_buf_push_char(out, c);
+    }
+    return NULL;
+}
+
+static bt_status refuse(bt_str pattern, const char *why, bt_err *err)
+{
+    return bt_fail(err, BT_E_UNSUPPORTED, "split pattern \"%.*s\": %s",
+                   (int)BT_MIN(pattern.n, (size_t)200), pattern.p, why);
+}
+
+/* Anchors mean lines, as Oniguruma's Ruby syntax has it. */
+static bt_status compile(bt_str given, bt_str rewritten, pcre2_code **out, bt_err *err)
+{
+    int code;
+    PCRE2_SIZE at;
+    *out = pcre2_compile((PCRE2_SPTR)rewritten.p, rewritten.n,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MULTILINE |
+                             PCRE2_USE_OFFSET_LIMIT,
+                         &code, &at, NULL);
+    if (*out == NULL) {
+        unsigned char words[160] = "";
+        pcre2_get_error_message(code, words, sizeof words);
+        return refuse(given, (const char *)words, err);
+    }
+    pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without JIT it interprets */
+    return BT_OK;
+}
+
+bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bool keep_gaps, bt_err *err)
 {
     if (p->n == BT_PRETOK_PATTERNS_MAX || pattern.n > BT_PRETOK_PATTERN_BYTES_MAX) {
         return bt_fail(err, BT_E_LIMIT, "more than %d split patterns, or one of over %d bytes",
@@ -60,28 +133,22 @@ bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bt_err *err)
     struct bt_pretok_pattern *made = bt_mem_calloc(BT_MEM_TOKEN, 1, sizeof *made);
     bt_buf text;
     bt_buf_init(&text, BT_MEM_TOKEN, 1 << 20);
-    rewrite(pattern, &text);
-    if (made == NULL || bt_buf_ok(&text) != BT_OK) {
-        bt_mem_free(made);
-        bt_buf_deinit(&text);
-        return bt_fail(err, BT_E_NO_MEMORY, "no memory for a split pattern");
+    const char *why = rewrite(pattern, &text);
+    bt_status status = BT_OK;
+    if (why != NULL) {
+        status = refuse(pattern, why, err);
+    } else if (made == NULL || bt_buf_ok(&text) != BT_OK) {
+        status = bt_fail(err, BT_E_NO_MEMORY, "no memory for a split pattern");
+    } else {
+        made->keep_gaps = keep_gaps;
+        memcpy(made->text, pattern.p, pattern.n);
+        status = compile(pattern, bt_buf_str(&text), &made->code, err);
     }
-    memcpy(made->text, pattern.p, pattern.n);
-    int code;
-    PCRE2_SIZE at;
-    bt_str rewritten = bt_buf_str(&text);
-    made->code = pcre2_compile(
-        (PCRE2_SPTR)rewritten.p, rewritten.n,
-        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT, &code, &at, NULL);
     bt_buf_deinit(&text);
-    if (made->code == NULL) {
-        unsigned char words[160] = "";
-        pcre2_get_error_message(code, words, sizeof words);
+    if (status != BT_OK) {
         bt_mem_free(made);
-        return bt_fail(err, BT_E_UNSUPPORTED, "split pattern \"%.*s\": %s",
-                       (int)BT_MIN(pattern.n, (size_t)200), pattern.p, (const char *)words);
+        return status;
     }
-    pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE); /* without JIT it interprets */
     p->patterns[p->n++] = made;
     return BT_OK;
 }
@@ -98,39 +165,101 @@ void bt_pretok_deinit(bt_pretok *p)
 typedef struct matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
+    uint32_t steps;   /* the limit that the context has now */
+    int64_t until_ns; /* of this thread's CPU time */
+    unsigned n_misses;
 } matcher;
 
-static size_t char_bytes(const char *p)
+static int64_t cpu_ns(void)
 {
-    unsigned char c = (unsigned char)*p;
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * BT_NS_PER_S + t.tv_nsec;
 }
 
-/* One start is tried at a time: whatever the pattern, the work is bounded by starts × steps, and a
- * pattern that always matches is linear. */
-static bt_status split_piece(const struct bt_pretok_pattern *p, const matcher *m, bt_str text,
-                             bt_piece piece, bt_pieces *out)
+static void set_steps(matcher *m, uint32_t steps)
 {
-    PCRE2_SPTR subject = (PCRE2_SPTR)(text.p + piece.begin);
-    size_t n = piece.end - piece.begin, gap = 0, at = 0;
-    while (at < n) {
-        pcre2_set_offset_limit(m->context, at);
-        int found = pcre2_match(p->code, subject, n, at, PCRE2_NO_UTF_CHECK, m->data, m->context);
-        if (found < 0 && found != PCRE2_ERROR_NOMATCH) {
+    if (m->steps != steps) {
+        pcre2_set_match_limit(m->context, steps);
+        m->steps = steps;
+    }
+}
+
+/* First match that starts in [at, at + WINDOW); BT_E_NOT_FOUND when there is none. */
+static bt_status match_window(const struct bt_pretok_pattern *p, matcher *m, bt_str subject,
+                              size_t at, bt_piece *hit)
+{
+    pcre2_set_offset_limit(m->context, at + WINDOW - 1);
+    int found;
+    for (uint32_t steps = STEPS_FIRST;; steps *= STEPS_GROW) {
+        set_steps(m, steps);
+        found = pcre2_match(p->code, (PCRE2_SPTR)subject.p, subject.n, at, PCRE2_NO_UTF_CHECK,
+                            m->data, m->context);
+        if (found != PCRE2_ERROR_MATCHLIMIT || steps >= steps_last) {
+            break;
+        }
+        if (cpu_ns() > m->until_ns) {
             return BT_E_LIMIT;
         }
-        const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->data);
-        if (found < 0 || span[1] <= at || span[0] != at) {
-            at += char_bytes((const char *)subject + at);
+    }
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->data);
+    if (found == PCRE2_ERROR_NOMATCH || (found >= 0 && span[1] <= span[0])) {
+        bool check = ++m->n_misses % CHECK == 0;
+        return check && cpu_ns() > m->until_ns ? BT_E_LIMIT : BT_E_NOT_FOUND;
+    }
+    if (found < 0) {
+        return found == PCRE2_ERROR_NOMEMORY ? BT_E_NO_MEMORY : BT_E_LIMIT;
+    }
+    *hit = (bt_piece){span[0], span[1]};
+    return BT_OK;
+}
+
+/* Start of the first character at or after `at`. */
+static size_t char_border(bt_str text, size_t at)
+{
+    while (at < text.n && ((unsigned char)text.p[at] & 0xC0) == 0x80) {
+        at++;
+    }
+    return BT_MIN(at, text.n);
+}
+
+static bt_status split_piece(const struct bt_pretok_pattern *p, matcher *m, bt_str text,
+                             bt_piece piece, bt_pieces *out)
+{
+    bt_str subject = {text.p + piece.begin, piece.end - piece.begin};
+    size_t gap = 0, at = 0;
+    while (at < subject.n) {
+        bt_piece hit;
+        bt_status status = match_window(p, m, subject, at, &hit);
+        if (status == BT_E_NOT_FOUND) {
+            at = char_border(subject, at + WINDOW);
             continue;
         }
-        if (gap < at) {
-            BT_TRY(bt_pieces_push(out, piece.begin + gap, piece.begin + at));
+        BT_TRY(status);
+        if (gap < hit.begin && p->keep_gaps) {
+            BT_TRY(bt_pieces_push(out, piece.begin + gap, piece.begin + hit.begin));
         }
-        BT_TRY(bt_pieces_push(out, piece.begin + at, piece.begin + span[1]));
-        at = gap = span[1];
+        BT_TRY(bt_pieces_push(out, piece.begin + hit.begin, piece.begin + hit.end));
+        at = gap = hit.end;
     }
-    return gap < n ? bt_pieces_push(out, piece.begin + gap, piece.end) : BT_OK;
+    bool rest = gap < subject.n && p->keep_gaps;
+    return rest ? bt_pieces_push(out, piece.begin + gap, piece.end) : BT_OK;
+}
+
+/* Splits the pieces of `in`. */
+static bt_status split_all(const struct bt_pretok_pattern *p, bt_str text, const bt_pieces *in,
+                           bt_pieces *out)
+{
+    matcher m = {.data = pcre2_match_data_create_from_pattern(p->code, NULL),
+                 .context = pcre2_match_context_create(NULL),
+                 .until_ns = cpu_ns() + budget_ns + budget_byte_ns * (int64_t)text.n};
+    bt_status status = m.data == NULL || m.context == NULL ? BT_E_NO_MEMORY : BT_OK;
+    for (size_t k = 0; k < in->n && status == BT_OK; k++) {
+        status = split_piece(p, &m, text, in->piece[k], out);
+    }
+    pcre2_match_data_free(m.data);
+    pcre2_match_context_free(m.context);
+    return status;
 }
 
 bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pieces *scratch,
@@ -140,29 +269,17 @@ bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pi
     if (text.n == 0) {
         return BT_OK;
     }
-    BT_TRY(bt_pieces_push(out, 0, text.n));
-    for (int i = 0; i < p->n; i++) {
-        matcher m = {.data = pcre2_match_data_create_from_pattern(p->patterns[i]->code, NULL),
-                     .context = pcre2_match_context_create(NULL)};
-        bt_status status = m.data == NULL || m.context == NULL ? BT_E_NO_MEMORY : BT_OK;
-        if (status == BT_OK) {
-            pcre2_set_match_limit(m.context, MATCH_STEPS_MAX);
-        }
+    bt_status status = bt_pieces_push(out, 0, text.n);
+    for (int i = 0; i < p->n && status == BT_OK; i++) {
         bt_pieces done = *out;
         *out = *scratch;
         *scratch = done;
         out->n = 0;
-        for (size_t k = 0; k < scratch->n && status == BT_OK; k++) {
-            status = split_piece(p->patterns[i], &m, text, scratch->piece[k], out);
-        }
-        pcre2_match_data_free(m.data);
-        pcre2_match_context_free(m.context);
-        if (status != BT_OK) {
-            return status == BT_E_LIMIT
-                       ? bt_fail(err, status, "split pattern \"%.200s\" needs too many steps here",
-                                 p->patterns[i]->text)
-                       : bt_fail(err, status, "no memory to split %zu bytes", text.n);
+        status = split_all(p->patterns[i], text, scratch, out);
+        if (status == BT_E_LIMIT) {
+            return bt_fail(err, status, "split pattern \"%.200s\" needs too many steps here",
+                           p->patterns[i]->text);
         }
     }
-    return BT_OK;
+    return status == BT_OK ? BT_OK : bt_fail(err, status, "no memory to split %zu bytes", text.n);
 }

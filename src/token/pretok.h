@@ -2,8 +2,8 @@
  *
  * pretok.h: splits text into the pieces that are merged apart from each other.
  *
- * A splitter is a list of regular expressions, each applied inside the pieces of the one before:
- * matches are pieces, what lies between matches is a piece too (behaviour "Isolated"). PCRE2 with
+ * A splitter is a list of regular expressions, each applied inside the pieces of the one before.
+ * PCRE2 with
  * JIT; \s means the White_Space property, as in the reference library. A pattern from a file is
  * hostile: its length, its match steps and its starts are bounded. Immutable after open. */
 #ifndef BT_TOKEN_PRETOK_H
@@ -38,11 +38,13 @@ typedef struct bt_pieces {
 bt_status bt_pieces_push(bt_pieces *list, size_t begin, size_t end) BT_MUST_USE;
 void bt_pieces_deinit(bt_pieces *list);
 
-/* Appends a pattern. BT_E_UNSUPPORTED with PCRE2's words when it does not compile. */
-bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bt_err *err) BT_MUST_USE;
+/* Appends a pattern. keep_gaps: what lies between matches is a piece too ("Isolated"), else it is
+ * dropped ("Removed", inverted). BT_E_UNSUPPORTED with PCRE2's words when it does not compile, or
+ * naming what PCRE2 would read otherwise than the reference. */
+bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bool keep_gaps, bt_err *err) BT_MUST_USE;
 void bt_pretok_deinit(bt_pretok *p);
 
-/* Splits valid UTF-8 into `out` (emptied first): adjoining pieces that cover the text. `scratch` is a
+/* Splits valid UTF-8 into `out` (emptied first): pieces in order; all of the text but for dropped gaps. `scratch` is a
  * second list. BT_E_LIMIT when a pattern exceeds its budget on this text. Thread-safe. */
 bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pieces *scratch,
                           bt_err *err) BT_MUST_USE;

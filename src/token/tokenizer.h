@@ -84,7 +84,9 @@ void bt_detok_init(bt_detok *d, const bt_tokenizer *tok, bool at_start);
 /* Writes the text that token `id` completes; special tokens give nothing when skip_special.
  * out must have room for bt_tokenizer_bytes_max() * 3 + 16 bytes (each invalid byte may become
  * U+FFFD). Returns how many bytes were written. The bytes of all pushes and the flush joined are
- * valid UTF-8 and equal the library's decode of all ids. */
+ * valid UTF-8 and equal the library's decode of all ids, but for one thing: where a run of byte
+ * tokens (<0xE4> …) holds a stray byte, the library turns the whole run into U+FFFD; here the run's
+ * whole characters stay, for they have been sent already. */
 size_t bt_detok_push(bt_detok *d, int32_t id, bool skip_special, char *out);
 /* What is still held, as U+FFFD. */
 size_t bt_detok_flush(bt_detok *d, char *out);

@@ -38,6 +38,7 @@ struct bt_tokenizer {
     int32_t before[BT_POST_IDS_MAX], after[BT_POST_IDS_MAX]; /* add_special */
     int n_before, n_after;
 
+    bool each_byte;   /* byte-fallback decoder: a U+FFFD for each stray byte */
     bool strip_start; /* the decoder drops the first blank of a text */
     int32_t bos, eos;
     int32_t extra_eos[8];
