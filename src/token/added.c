@@ -22,20 +22,17 @@ bt_status bt_added_push(bt_added_list *list, const bt_added *token, bt_err *err)
     return BT_OK;
 }
 
-static int by_first_byte(const void *a, const void *b)
+static int by_bytes(const void *a, const void *b)
 {
     const bt_added *x = a, *y = b;
-    unsigned char p = (unsigned char)x->text.p[0], q = (unsigned char)y->text.p[0];
-    if (p != q) {
-        return p < q ? -1 : 1;
-    }
-    return x->text.n > y->text.n ? -1 : x->text.n < y->text.n;
+    int order = memcmp(x->text.p, y->text.p, BT_MIN(x->text.n, y->text.n));
+    return order != 0 ? order : x->text.n < y->text.n ? -1 : x->text.n > y->text.n;
 }
 
 void bt_added_sort(bt_added_list *list)
 {
     if (list->n > 0) {
-        qsort(list->token, (size_t)list->n, sizeof *list->token, by_first_byte);
+        qsort(list->token, (size_t)list->n, sizeof *list->token, by_bytes);
     }
     int at = 0;
     for (int b = 0; b <= 256; b++) {
@@ -90,13 +87,45 @@ static bool inside_word(bt_str text, size_t begin, size_t end)
            (end < text.n && bt_unicode_is_word(char_at(text, end, &len)));
 }
 
-static bool fits(const bt_added_search *s, const bt_added *t, size_t at)
+/* Of the tokens [low, high), which share their first `depth` bytes and are in order: the first whose
+ * byte at `depth` is at least b. Tokens that end there come first. */
+static int narrow(const bt_added_list *list, int low, int high, size_t depth, int b)
 {
-    size_t end = at + t->text.n;
-    return t->normalized == s->normalized && t->text.n <= s->text.n - at &&
-           memcmp(t->text.p, s->text.p + at, t->text.n) == 0 &&
-           (!t->special || s->all_special || is_trusted(s, at, end)) &&
-           !(t->single_word && inside_word(s->text, at, end));
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        bt_str text = list->token[mid].text;
+        if (text.n <= depth || (unsigned char)text.p[depth] < b) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+/* The longest token at `at` that may be there, NULL when there is none. */
+static const bt_added *longest(const bt_added_list *list, const bt_added_search *s, size_t at)
+{
+    const bt_added *best = NULL;
+    int b = (unsigned char)s->text.p[at];
+    int low = list->first[b], high = list->first[b + 1];
+    for (size_t depth = 1; low < high; depth++) {
+        for (; low < high && list->token[low].text.n == depth; low++) {
+            const bt_added *t = &list->token[low];
+            size_t begin = s->base + at;
+            if (t->normalized == s->normalized &&
+                (!t->special || s->all_special || is_trusted(s, begin, begin + depth))) {
+                best = t;
+            }
+        }
+        if (at + depth >= s->text.n) {
+            break;
+        }
+        b = (unsigned char)s->text.p[at + depth];
+        low = narrow(list, low, high, depth, b);
+        high = narrow(list, low, high, depth, b + 1);
+    }
+    return best;
 }
 
 static void widen(const bt_added_search *s, const bt_added *t, size_t from, bt_added_match *m)
@@ -117,16 +146,19 @@ static void widen(const bt_added_search *s, const bt_added *t, size_t from, bt_a
 bool bt_added_next(const bt_added_list *list, const bt_added_search *s, size_t from,
                    bt_added_match *out)
 {
-    for (size_t at = from; at < s->text.n && list->n > 0; at++) {
-        unsigned char b = (unsigned char)s->text.p[at];
-        for (int i = list->first[b]; i < list->first[b + 1]; i++) {
-            const bt_added *t = &list->token[i];
-            if (fits(s, t, at)) {
-                *out = (bt_added_match){.begin = at, .end = at + t->text.n, .id = t->id};
-                widen(s, t, from, out);
-                return true;
-            }
+    for (size_t at = from; at < s->text.n && list->n > 0;) {
+        const bt_added *t = longest(list, s, at);
+        if (t == NULL) {
+            at++;
+            continue;
         }
+        if (t->single_word && inside_word(s->text, at, at + t->text.n)) {
+            at += t->text.n; /* nothing shorter counts there, as in the reference */
+            continue;
+        }
+        *out = (bt_added_match){.begin = at, .end = at + t->text.n, .id = t->id};
+        widen(s, t, from, out);
+        return true;
     }
     return false;
 }

@@ -9,7 +9,7 @@
 #include "token/vocab.h"
 
 typedef struct bt_added {
-    bt_str text; /* borrowed from the vocabulary */
+    bt_str text; /* what is looked for; borrowed from the vocabulary */
     int32_t id;
     bool special;        /* a control token: only where it may be one */
     bool normalized;     /* looked for after normalisation */
@@ -18,7 +18,7 @@ typedef struct bt_added {
 } bt_added;
 
 typedef struct bt_added_list {
-    bt_added *token; /* by first byte, then longest first, once bt_added_sort has run */
+    bt_added *token; /* in the order of their bytes once bt_added_sort has run */
     int n, cap;
     int first[257]; /* tokens that begin with byte b: first[b] … first[b + 1] - 1 */
 } bt_added_list;
@@ -33,6 +33,7 @@ typedef struct bt_added_search {
     bool all_special;   /* special tokens count everywhere */
     const bt_run *runs; /* otherwise: inside trusted runs only (NULL: nowhere) */
     size_t n_runs;
+    size_t base; /* where `text` lies in the text that the runs describe */
 } bt_added_search;
 
 typedef struct bt_added_match {
@@ -40,7 +41,8 @@ typedef struct bt_added_match {
     int32_t id;
 } bt_added_match;
 
-/* The first match at or after `from`; false when there is none. */
+/* The first match at or after `from`; false when there is none. A place costs at most the length of the
+ * longest token there (times a search in a narrowing range), whatever the number of tokens. */
 bool bt_added_next(const bt_added_list *list, const bt_added_search *search, size_t from,
                    bt_added_match *out);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { SHORT_PIECE = 40 };
+
 static size_t slot_of(const bt_merges *m, uint64_t pair)
 {
     uint64_t h = pair * 0x9E3779B97F4A7C15u;
@@ -39,6 +41,7 @@ void bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int3
     size_t i = slot_of(m, pair);
     while (m->slots[i].pair != BT_MERGE_NONE) {
         if (m->slots[i].pair == pair) {
+            m->slots[i].rank = rank;
             return;
         }
         i = (i + 1) & (m->cap - 1);
@@ -95,86 +98,151 @@ bt_status bt_bpe_push(bt_bpe *b, int32_t id)
     return BT_OK;
 }
 
-static bool before(const bt_bpe_candidate *a, const bt_bpe_candidate *b)
+static void sift_down(uint64_t *heap, size_t n, size_t i)
 {
-    return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
+    uint64_t item = heap[i];
+    while (2 * i + 1 < n) {
+        size_t child = 2 * i + 1;
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (heap[child] >= item) {
+            break;
+        }
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = item;
 }
 
-static bt_status heap_push(bt_bpe *b, const bt_bpe_candidate *c)
+static void sift_up(uint64_t *heap, size_t i)
 {
-    if (b->n_heap == b->cap_heap) {
-        size_t cap = b->cap_heap == 0 ? 64 : 2 * b->cap_heap;
-        bt_bpe_candidate *heap = bt_mem_realloc(BT_MEM_TOKEN, b->heap, cap, sizeof *heap);
+    uint64_t item = heap[i];
+    while (i > 0 && item < heap[(i - 1) / 2]) {
+        heap[i] = heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap[i] = item;
+}
+
+/* Looks the pair up that begins at `left`. */
+static void rank_pair(bt_bpe *b, const bt_merges *m, int32_t left)
+{
+    bt_bpe_symbol *s = &b->symbols[left];
+    const bt_merge *merge = s->next < 0 ? NULL : bt_merges_find(m, s->id, b->symbols[s->next].id);
+    s->rank = merge == NULL ? BT_BPE_NO_RANK : merge->rank;
+    s->merged = merge == NULL ? -1 : merge->id;
+}
+
+static uint64_t heap_item(const bt_bpe *b, int32_t left)
+{
+    return (uint64_t)(uint32_t)b->symbols[left].rank << 32 | (uint32_t)left;
+}
+
+/* Ranks the pair anew and puts it on the heap, which has room: a merge takes one item off and puts at
+ * most two on, and there are fewer merges than symbols. */
+static void requeue(bt_bpe *b, const bt_merges *m, int32_t left)
+{
+    rank_pair(b, m, left);
+    if (b->symbols[left].rank != BT_BPE_NO_RANK) {
+        BT_DEBUG_ASSERT(b->n_heap < b->cap_heap);
+        b->heap[b->n_heap] = heap_item(b, left);
+        sift_up(b->heap, b->n_heap++);
+    }
+}
+
+static bt_status run_long(bt_bpe *b, const bt_merges *m)
+{
+    if (b->cap_heap < 2 * b->n_symbols) {
+        uint64_t *heap = bt_mem_realloc(BT_MEM_TOKEN, b->heap, 2 * b->n_symbols, sizeof *heap);
         if (heap == NULL) {
             return BT_E_NO_MEMORY;
         }
         b->heap = heap;
-        b->cap_heap = cap;
+        b->cap_heap = 2 * b->n_symbols;
     }
-    size_t i = b->n_heap++;
-    while (i > 0 && before(c, &b->heap[(i - 1) / 2])) {
-        b->heap[i] = b->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
+    for (size_t i = 0; i < b->n_symbols; i++) {
+        rank_pair(b, m, (int32_t)i);
+        if (b->symbols[i].rank != BT_BPE_NO_RANK) {
+            b->heap[b->n_heap++] = heap_item(b, (int32_t)i);
+        }
     }
-    b->heap[i] = *c;
+    for (size_t i = b->n_heap / 2; i-- > 0;) {
+        sift_down(b->heap, b->n_heap, i);
+    }
+    while (b->n_heap > 0) {
+        uint64_t top = b->heap[0];
+        b->heap[0] = b->heap[--b->n_heap];
+        sift_down(b->heap, b->n_heap, 0);
+        int32_t at = (int32_t)(uint32_t)top;
+        bt_bpe_symbol *left = &b->symbols[at];
+        if (left->id < 0 || left->rank == BT_BPE_NO_RANK || heap_item(b, at) != top) {
+            continue; /* one of the two has been merged meanwhile */
+        }
+        bt_bpe_symbol *right = &b->symbols[left->next];
+        left->id = left->merged;
+        left->next = right->next;
+        right->id = -1;
+        if (right->next >= 0) {
+            b->symbols[right->next].prev = at;
+        }
+        requeue(b, m, at);
+        if (left->prev >= 0) {
+            requeue(b, m, left->prev);
+        }
+    }
     return BT_OK;
 }
 
-static bt_bpe_candidate heap_pop(bt_bpe *b)
+/* Rank of the pair (left, right), BT_BPE_NO_RANK when it has none. */
+static int32_t find_rank(const bt_merges *m, int32_t left, int32_t right, int32_t *merged)
 {
-    bt_bpe_candidate top = b->heap[0], last = b->heap[--b->n_heap];
-    size_t i = 0;
-    while (2 * i + 1 < b->n_heap) {
-        size_t child = 2 * i + 1;
-        if (child + 1 < b->n_heap && before(&b->heap[child + 1], &b->heap[child])) {
-            child++;
-        }
-        if (!before(&b->heap[child], &last)) {
-            break;
-        }
-        b->heap[i] = b->heap[child];
-        i = child;
-    }
-    b->heap[i] = last;
-    return top;
+    const bt_merge *merge = bt_merges_find(m, left, right);
+    *merged = merge == NULL ? -1 : merge->id;
+    return merge == NULL ? BT_BPE_NO_RANK : merge->rank;
 }
 
-static bt_status consider(bt_bpe *b, const bt_merges *m, int32_t left, int32_t right)
+static void run_short(bt_bpe *b, const bt_merges *m)
 {
-    if (left < 0 || right < 0) {
-        return BT_OK;
+    int32_t id[SHORT_PIECE], rank[SHORT_PIECE], merged[SHORT_PIECE];
+    size_t n = b->n_symbols;
+    for (size_t i = 0; i < n; i++) {
+        id[i] = b->symbols[i].id;
     }
-    const bt_merge *merge = bt_merges_find(m, b->symbols[left].id, b->symbols[right].id);
-    if (merge == NULL) {
-        return BT_OK;
+    for (size_t i = 0; i + 1 < n; i++) {
+        rank[i] = find_rank(m, id[i], id[i + 1], &merged[i]);
     }
-    return heap_push(b, &(bt_bpe_candidate){.rank = merge->rank,
-                                            .left = left,
-                                            .right = right,
-                                            .id = merge->id,
-                                            .left_id = b->symbols[left].id,
-                                            .right_id = b->symbols[right].id});
+    while (n > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++) {
+            best = rank[i] < rank[best] ? i : best;
+        }
+        if (rank[best] == BT_BPE_NO_RANK) {
+            break;
+        }
+        id[best] = merged[best];
+        n--;
+        for (size_t i = best + 1; i < n; i++) {
+            id[i] = id[i + 1];
+            rank[i - 1] = rank[i];
+            merged[i - 1] = merged[i];
+        }
+        if (best > 0) {
+            rank[best - 1] = find_rank(m, id[best - 1], id[best], &merged[best - 1]);
+        }
+        if (best + 1 < n) {
+            rank[best] = find_rank(m, id[best], id[best + 1], &merged[best]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        b->symbols[i].id = id[i];
+    }
+    b->n_symbols = n;
 }
 
 bt_status bt_bpe_run(bt_bpe *b, const bt_merges *m)
 {
-    for (size_t i = 0; i + 1 < b->n_symbols; i++) {
-        BT_TRY(consider(b, m, (int32_t)i, (int32_t)i + 1));
+    if (b->n_symbols > SHORT_PIECE) {
+        return run_long(b, m);
     }
-    while (b->n_heap > 0) {
-        bt_bpe_candidate c = heap_pop(b);
-        bt_bpe_symbol *left = &b->symbols[c.left], *right = &b->symbols[c.right];
-        if (left->id != c.left_id || right->id != c.right_id || left->next != c.right) {
-            continue; /* one of them has been merged meanwhile */
-        }
-        left->id = c.id;
-        left->next = right->next;
-        right->id = -1;
-        if (right->next >= 0) {
-            b->symbols[right->next].prev = c.left;
-        }
-        BT_TRY(consider(b, m, left->prev, c.left));
-        BT_TRY(consider(b, m, c.left, left->next));
-    }
+    run_short(b, m);
     return BT_OK;
 }

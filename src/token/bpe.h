@@ -4,7 +4,7 @@
  *
  * Symbols begin as the ids of single bytes or characters; the pair with the lowest rank is merged,
  * the leftmost of equal ones first, until no pair has a rank. A heap and a linked list make it
- * O(n log n) for a piece of n symbols. */
+ * O(n log n) for a piece of n symbols; short pieces, nearly all, are scanned instead. */
 #ifndef BT_TOKEN_BPE_H
 #define BT_TOKEN_BPE_H
 
@@ -26,25 +26,23 @@ typedef struct bt_merges {
 
 bt_status bt_merges_reserve(bt_merges *m, size_t n, bt_err *err) BT_MUST_USE;
 void bt_merges_deinit(bt_merges *m);
-/* The first merge of a pair wins. Room must have been reserved. */
+/* The last merge of a pair wins, as in the reference. Room must have been reserved. */
 void bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int32_t id);
 /* NULL when the pair does not merge. */
 const bt_merge *bt_merges_find(const bt_merges *m, int32_t left, int32_t right);
 
 typedef struct bt_bpe_symbol {
     int32_t id, prev, next; /* -1: none; id -1: merged away */
+    int32_t rank, merged;   /* of the pair with the next symbol; rank BT_BPE_NO_RANK: it has none */
 } bt_bpe_symbol;
 
-typedef struct bt_bpe_candidate {
-    int32_t rank, left, right, id;
-    int32_t left_id, right_id; /* as they were: a stale candidate shows */
-} bt_bpe_candidate;
+#define BT_BPE_NO_RANK INT32_MAX
 
 /* Scratch of one encode call; grows, one thread. */
 typedef struct bt_bpe {
     bt_bpe_symbol *symbols;
     size_t n_symbols, cap_symbols;
-    bt_bpe_candidate *heap;
+    uint64_t *heap; /* rank << 32 | left symbol; entries may be stale */
     size_t n_heap, cap_heap;
 } bt_bpe;
 

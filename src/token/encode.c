@@ -69,7 +69,7 @@ static bt_status encode_piece(encoder *e, bt_str piece)
     if (t->ignore_merges) {
         int32_t id =
             t->byte_level ? bt_vocab_find_bytes(&t->vocab, piece) : bt_vocab_find(&t->vocab, piece);
-        if (id >= 0) {
+        if (id >= 0 && !t->vocab.entries[id].is_added) {
             return bt_ids_push(e->ids, id);
         }
     }
@@ -82,6 +82,26 @@ static bt_status encode_piece(encoder *e, bt_str piece)
         }
     }
     return BT_OK;
+}
+
+/* Merges never cross the border before a "▁" that follows something else, where the vocabulary has
+ * no such merge: whole texts fall into words, which are merged far faster one by one. */
+static bt_status encode_words(encoder *e, bt_str piece)
+{
+    static const bt_str mark = {"\xE2\x96\x81", 3};
+    size_t begin = 0;
+    for (size_t at = 0; e->t->cut_at_mark && at < piece.n;) {
+        int64_t hit = bt_str_find(piece, mark, at);
+        if (hit < 0) {
+            break;
+        }
+        if ((size_t)hit > at) { /* something lies before it */
+            BT_TRY(encode_piece(e, (bt_str){piece.p + begin, (size_t)hit - begin}));
+            begin = (size_t)hit;
+        }
+        at = (size_t)hit + mark.n;
+    }
+    return encode_piece(e, (bt_str){piece.p + begin, piece.n - begin});
 }
 
 static bt_status encode_plain(encoder *e, bt_str text)
@@ -102,7 +122,7 @@ static bt_status encode_plain(encoder *e, bt_str text)
     }
     for (size_t i = 0; i < e->pieces.n && status == BT_OK; i++) {
         bt_piece p = e->pieces.piece[i];
-        status = encode_piece(e, (bt_str){text.p + p.begin, p.end - p.begin});
+        status = encode_words(e, (bt_str){text.p + p.begin, p.end - p.begin});
     }
     bt_buf_deinit(&prefixed);
     return status;
@@ -122,11 +142,11 @@ static bt_status replace_all(bt_str text, const bt_norm_step *step, bt_buf *out)
     }
 }
 
-static bt_status normalise(encoder *e, bt_str text, bt_str *out)
+bt_status bt_tokenizer_normalise(const bt_tokenizer *t, bt_str text, bt_buf work[2], bt_str *out)
 {
-    for (int i = 0; i < e->t->n_norm; i++) {
-        const bt_norm_step *step = &e->t->norm[i];
-        bt_buf *buf = &e->norm[i % 2];
+    for (int i = 0; i < t->n_norm; i++) {
+        const bt_norm_step *step = &t->norm[i];
+        bt_buf *buf = &work[i % 2];
         bt_buf_clear(buf);
         switch (step->kind) {
         case BT_NORM_NFC:
@@ -148,13 +168,20 @@ static bt_status normalise(encoder *e, bt_str text, bt_str *out)
     return BT_OK;
 }
 
-/* Text between two added tokens. `trusted`: tokens that are sought after normalisation may be
- * special. */
-static bt_status encode_between(encoder *e, bt_str raw, bool trusted)
+/* Text between two added tokens, from byte `base` of the whole. Tokens that are sought after
+ * normalisation may be special where the text is trusted; once a normalizer has moved the bytes, only
+ * text that is trusted as a whole can tell. */
+static bt_status encode_between(encoder *e, const bt_added_search *outer, size_t base, size_t end,
+                                bool trusted)
 {
-    bt_str text;
-    BT_TRY(normalise(e, raw, &text));
+    bt_str raw = {outer->text.p + base, end - base}, text;
+    BT_TRY(bt_tokenizer_normalise(e->t, raw, e->norm, &text));
     bt_added_search search = {.text = text, .normalized = true, .all_special = trusted};
+    if (e->t->n_norm == 0) {
+        search.runs = outer->runs;
+        search.n_runs = outer->n_runs;
+        search.base = base;
+    }
     bt_added_match m;
     size_t at = 0;
     while (bt_added_next(&e->t->added, &search, at, &m)) {
@@ -191,8 +218,7 @@ static bt_status encode_all(encoder *e, const bt_encode_args *args)
         more = bt_added_next(&e->t->added, &search, at, &m);
         size_t end = more ? m.begin : args->text.n;
         if (end > at) {
-            bt_str between = {args->text.p + at, end - at};
-            BT_TRY(encode_between(e, between, run_is_trusted(args, at, end)));
+            BT_TRY(encode_between(e, &search, at, end, run_is_trusted(args, at, end)));
         }
         if (more) {
             BT_TRY(bt_ids_push(e->ids, m.id));

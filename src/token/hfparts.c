@@ -62,7 +62,6 @@ static bt_status each(bt_tokenizer *t, const bt_json *value, const char *list_ke
 bt_status bt_hf_load_added(bt_tokenizer *t, const bt_json *list, int64_t id_max, bt_err *err)
 {
     if (is_absent(list)) {
-        bt_added_sort(&t->added);
         return BT_OK;
     }
     if (bt_json_kind_of(list) != BT_JSON_ARRAY) {
@@ -89,8 +88,31 @@ bt_status bt_hf_load_added(bt_tokenizer *t, const bt_json *list, int64_t id_max,
                           .rstrip = bt_hf_flag(item, "rstrip", false)};
         BT_TRY(bt_added_push(&t->added, &added, err));
     }
-    bt_added_sort(&t->added);
     return BT_OK;
+}
+
+bt_status bt_hf_index_added(bt_tokenizer *t, bt_err *err)
+{
+    bt_buf work[2];
+    bt_buf_init(&work[0], BT_MEM_TOKEN, 1 << 20);
+    bt_buf_init(&work[1], BT_MEM_TOKEN, 1 << 20);
+    bt_status status = BT_OK;
+    for (int i = 0; i < t->added.n && status == BT_OK; i++) {
+        bt_added *added = &t->added.token[i];
+        bt_str text = added->text;
+        if (added->normalized && t->n_norm > 0) {
+            status = bt_tokenizer_normalise(t, added->text, work, &text);
+            text = status == BT_OK ? bt_tokenizer_keep(t, text) : text;
+        }
+        if (status != BT_OK || text.p == NULL || text.n == 0) {
+            status = bt_fail(err, BT_E_LIMIT, "added token %d cannot be normalised", added->id);
+        }
+        added->text = text;
+    }
+    bt_buf_deinit(&work[0]);
+    bt_buf_deinit(&work[1]);
+    bt_added_sort(&t->added);
+    return status;
 }
 
 static bt_status add_norm(bt_tokenizer *t, bt_norm_kind kind, bt_str from, bt_str to, bt_err *err)

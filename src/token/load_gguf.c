@@ -72,6 +72,7 @@ static bt_status load_tokens(bt_tokenizer *t, const bt_meta *m, bt_err *err)
         }
         bt_vocab_entry *e = &t->vocab.entries[i];
         e->is_special = type == TYPE_CONTROL;
+        e->is_unused = type == TYPE_UNUSED;
         e->is_added = type == TYPE_CONTROL || type == TYPE_USER;
         if (e->is_added) {
             bt_added added = {
@@ -107,7 +108,7 @@ static bt_status load_merges(bt_tokenizer *t, const bt_meta *m, bt_err *err)
             status = bt_fail_at(err, BT_E_FORMAT, (int64_t)i,
                                 "merge %zu \"%.*s\" names a token that is not in the vocabulary", i,
                                 (int)BT_MIN(item.s.n, (size_t)60), item.s.p);
-        } else {
+        } else if (!t->vocab.entries[both].is_special) { /* as in load_hf.c */
             bt_merges_add(&t->merges, a, b, (int32_t)i, both);
         }
     }
@@ -279,5 +280,6 @@ bt_status bt_tokenizer_load_gguf(bt_tokenizer *t, const bt_weightfile *file, bt_
         BT_TRY(load_sentencepiece(t, m, err));
     }
     bt_tokenizer_index_bytes(t);
+    bt_tokenizer_find_cuts(t);
     return load_special(t, m, !t->byte_level, err);
 }

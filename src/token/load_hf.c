@@ -83,7 +83,9 @@ static bt_status load_merges(bt_tokenizer *t, const bt_json *merges, bt_err *err
                                 "the vocabulary",
                                 i, (int)BT_MIN(left.n, (size_t)60), left.p,
                                 (int)BT_MIN(right.n, (size_t)60), right.p);
-        } else {
+        } else if (!t->vocab.entries[both].is_special) {
+            /* Text must not become a control token by merging: where it may be one, it has been cut
+             * out before. */
             bt_merges_add(&t->merges, a, b, (int32_t)i, both);
         }
     }
@@ -117,13 +119,14 @@ static bt_status load_model(bt_tokenizer *t, const bt_json *root, bt_err *err)
                   ? 2 * (int64_t)bt_json_count(added)
                   : 0;
     BT_TRY(load_vocab(t, vocab, id_max, err));
+    BT_TRY(bt_hf_load_added(t, added, id_max, err));
     BT_TRY(load_merges(t, bt_json_get(model, "merges"), err));
     t->ignore_merges = bt_hf_flag(model, "ignore_merges", false);
     t->fuse_unk = bt_hf_flag(model, "fuse_unk", false);
     t->byte_fallback = bt_hf_flag(model, "byte_fallback", false);
     bt_str unk = bt_hf_text(model, "unk_token");
     t->unk_id = unk.n > 0 ? bt_vocab_find(&t->vocab, unk) : -1;
-    return bt_hf_load_added(t, added, id_max, err);
+    return BT_OK;
 }
 
 /* A token named in tokenizer_config.json: "text" or {"content": "text"}. */
@@ -213,6 +216,7 @@ static bt_status load_parts(bt_tokenizer *t, const bt_json *root, bt_err *err)
 {
     BT_TRY(load_model(t, root, err));
     BT_TRY(bt_hf_load_normalizer(t, bt_json_get(root, "normalizer"), err));
+    BT_TRY(bt_hf_index_added(t, err));
     BT_TRY(bt_hf_load_pretok(t, bt_json_get(root, "pre_tokenizer"), err));
     BT_TRY(bt_hf_load_decoder(t, bt_json_get(root, "decoder"), err));
     BT_TRY(t->byte_level ? bt_vocab_decode_byte_level(&t->vocab, err)
@@ -220,6 +224,7 @@ static bt_status load_parts(bt_tokenizer *t, const bt_json *root, bt_err *err)
     if (t->byte_level || t->byte_fallback) {
         bt_tokenizer_index_bytes(t);
     }
+    bt_tokenizer_find_cuts(t);
     return bt_hf_load_post(t, bt_json_get(root, "post_processor"), err);
 }
 

@@ -64,9 +64,10 @@ bt_str bt_tokenizer_chat_template(const bt_tokenizer *tok);
 bt_str bt_tokenizer_bos_text(const bt_tokenizer *tok);
 bt_str bt_tokenizer_eos_text(const bt_tokenizer *tok);
 
-/* Whether two tokenizers give the same id to the same bytes, for all ids that both know and that are
- * in use, with the same special ids; pad/BOS flags and unused padding ids do not matter. BT_E_INVALID
- * names the first id that differs and both texts. */
+/* Whether two tokenizers give the same id to the same bytes, for all ids that both know and use. Flags
+ * (BOS, special), ids that only one knows, ids that the file declares unused, and control tokens whose
+ * name says so (reserved, unused, pad) do not matter. BT_E_INVALID names the first id that differs and
+ * both texts. */
 bt_status bt_tokenizer_compare(const bt_tokenizer *target, const bt_tokenizer *draft,
                                bt_err *err) BT_MUST_USE;
 

@@ -32,6 +32,7 @@ struct bt_tokenizer {
     bool byte_level;    /* symbols are bytes; else characters with byte fallback */
     bool ignore_merges; /* a piece that is a token is that token */
     bool fuse_unk, byte_fallback;
+    bool cut_at_mark;     /* no merge joins anything with a "▁" behind it */
     int32_t unk_id;       /* -1: unknown characters vanish */
     int32_t byte_id[256]; /* token of each byte, -1: none */
 
@@ -53,8 +54,13 @@ bt_status bt_tokenizer_load_gguf(bt_tokenizer *t, const bt_weightfile *file,
 
 /* A copy in the vocabulary's arena; p NULL when memory is out. */
 bt_str bt_tokenizer_keep(bt_tokenizer *t, bt_str text);
+/* The text as the normalizers change it: borrowed from `text` or `work`, until the next call. */
+bt_status bt_tokenizer_normalise(const bt_tokenizer *t, bt_str text, bt_buf work[2],
+                                 bt_str *out) BT_MUST_USE;
 /* Fills byte_id once the vocabulary is decoded. */
 void bt_tokenizer_index_bytes(bt_tokenizer *t);
+/* Sets cut_at_mark once vocabulary and merges are there. */
+void bt_tokenizer_find_cuts(bt_tokenizer *t);
 /* Takes a copy of the template's text. */
 bt_status bt_tokenizer_set_template(bt_tokenizer *t, bt_str text, bt_err *err) BT_MUST_USE;
 

@@ -15,7 +15,8 @@ typedef struct bt_vocab_entry {
     bt_str bytes;    /* what it decodes to */
     bool is_special; /* left out of decoded text */
     bool is_added;
-    bool is_byte; /* <0xNN> of a byte-fallback vocabulary */
+    bool is_unused; /* declared so by the file */
+    bool is_byte;   /* <0xNN> of a byte-fallback vocabulary */
 } bt_vocab_entry;
 
 typedef struct bt_vocab {
