@@ -2,7 +2,8 @@
  *
  * Which rows the next pass gets. Decoding sequences come first, each with its candidates, then
  * prompts in order of admission share what is left of the budget: a long prompt never holds up a
- * running answer for more than one chunk. A sequence whose consumer lags is left out. */
+ * running answer for more than one chunk, and candidates leave a quarter of the rows to prompts. A
+ * sequence whose consumer lags is left out. */
 #include "engine/engine.h"
 
 static void pause_stream(betoken_engine *e, betoken_stream *s, int n_tokens)
@@ -50,6 +51,13 @@ static void plan_prefill(betoken_engine *e, bt_plan *plan, betoken_stream *s, in
     plan->n_rows += n;
 }
 
+/* Rows that candidates may not take, so that prompts go on while answers are guessed ahead. */
+static int prompt_share(int budget, int n_decoding, int n_prefilling)
+{
+    int share = BT_MAX(n_prefilling, budget / 4);
+    return n_prefilling == 0 ? 0 : BT_MIN(share, budget - n_decoding);
+}
+
 void bt_plan_make(betoken_engine *e, bt_plan *plan)
 {
     plan->n_items = 0;
@@ -59,11 +67,13 @@ void bt_plan_make(betoken_engine *e, bt_plan *plan)
         n_decoding += e->order[i]->state == BT_SEQ_DECODE;
     }
     int budget = e->opt.max_num_batched_tokens;
+    BT_ASSERT(e->n_running <= budget); /* checked at open: a row for each */
+    int kept = prompt_share(budget, n_decoding, e->n_running - n_decoding);
     for (int i = 0; i < e->n_running; i++) {
         betoken_stream *s = e->order[i];
         if (s->state == BT_SEQ_DECODE) {
             n_decoding--; /* each of those behind keeps one row */
-            plan_decode(e, plan, s, budget - plan->n_rows - n_decoding);
+            plan_decode(e, plan, s, budget - kept - plan->n_rows - n_decoding);
         }
     }
     for (int i = 0; i < e->n_running && plan->n_rows < budget; i++) {

@@ -127,7 +127,7 @@ static void random_states(void **state)
     for (int round = 0; round < 3000; round++) {
         make_state(&f, &seed);
         bt_plan_make(&f.e, &f.plan);
-        int n_rows = 0, n_left_out = 0, n_cut = 0;
+        int n_rows = 0, n_left_out = 0, n_cut = 0, n_served = 0;
         for (int i = 0; i < f.plan.n_items; i++) {
             n_rows += f.items[i].n_rows;
             assert_int_equal(f.items[i].range, -1);
@@ -143,11 +143,14 @@ static void random_states(void **state)
             } else {
                 n_left_out += check_prefill(&f, s, item) && !atomic_load(&s->paused);
                 n_cut += item != NULL && !item->samples;
+                n_served += item != NULL;
             }
         }
         /* A prompt waits, or is cut, only when the pass is full; one at most is cut. */
         assert_true(n_cut <= 1);
         assert_true((n_left_out == 0 && n_cut == 0) || n_rows == f.e.opt.max_num_batched_tokens);
+        /* Candidates never starve prompts. */
+        assert_true(n_left_out == 0 || n_served > 0);
         for (int i = 0; i < f.e.n_running; i++) {
             bt_ring_deinit(&f.seqs[i].events);
         }
