@@ -221,7 +221,7 @@ static void count_wake(void *ctx)
 static void no_wake_after_close(void **state)
 {
     (void)state;
-    betoken_engine *e = open_random(4, 8);
+    betoken_engine *e = open_random(4, 100);
     betoken_stats stats;
     _Atomic int n_wakes = 0;
     for (int i = 0; i < 100; i++) {

@@ -116,9 +116,11 @@ def test_same_bytes_in_chunks(generate, models, plain, target):
                   max_num_batched_tokens=rows)
 
 
-def test_same_bytes_on_reference_kernels(generate, models):
-    """BT_CPU=ref against itself: the equality does not hang on one kernel."""
-    model, env = path_of(models, "llama-bf16"), {"BT_CPU": "ref"}
+@pytest.mark.parametrize("target", ["llama-bf16", "gguf-q8_0", "gguf-q4_1"])
+@pytest.mark.parametrize("level", ["ref", "avx2", "avx512"])
+def test_same_bytes_on_each_level(generate, models, level, target):
+    """BT_CPU=level against itself: the equality does not hang on one kernel."""
+    model, env = path_of(models, target), {"BT_CPU": level}
     lines = requests(PROMPTS[2::9][:6])
     want = answers(generate(model, lines, threads=1, max_num_seqs=1, env=env))
     for draft in (model, path_of(models, "llama-small")):
