@@ -14,7 +14,8 @@ static int usage(FILE *out, int status)
             "betoken %s: LLM inference with speculative decoding\n\n"
             "usage: betoken COMMAND [options]\n\n"
             "  serve      OpenAI-compatible HTTP server\n"
-            "  generate   prompts in, completions out\n\n"
+            "  generate   prompts in, completions out\n"
+            "  bench      speed of this machine with a model, alone or beside another program\n\n"
             "betoken COMMAND --help lists the options of a command.\n",
             betoken_version());
     return status;
@@ -43,6 +44,8 @@ int main(int argc, char **argv)
         command = BT_CMD_GENERATE;
     } else if (strcmp(argv[1], "serve") == 0) {
         command = BT_CMD_SERVE;
+    } else if (strcmp(argv[1], "bench") == 0) {
+        command = BT_CMD_BENCH;
     } else {
         fprintf(stderr, "betoken: unknown command \"%s\"\n", argv[1]);
         return usage(stderr, 2);
@@ -69,5 +72,7 @@ int main(int argc, char **argv)
         return fail(&err);
     }
     bt_log_set_level(level);
-    return command == BT_CMD_SERVE ? bt_cmd_serve(&o) : bt_cmd_generate(&o);
+    return command == BT_CMD_SERVE   ? bt_cmd_serve(&o)
+           : command == BT_CMD_BENCH ? bt_cmd_bench(&o)
+                                     : bt_cmd_generate(&o);
 }

@@ -9,7 +9,12 @@
 #include <string.h>
 
 typedef enum kind { TEXT, TEXTS, WHOLE, BYTES, REAL, FLAG } kind;
-enum { BOTH = BT_CMD_SERVE | BT_CMD_GENERATE, SERVE = BT_CMD_SERVE, GENERATE = BT_CMD_GENERATE };
+enum {
+    SERVE = BT_CMD_SERVE,
+    GENERATE = BT_CMD_GENERATE,
+    BENCH = BT_CMD_BENCH,
+    ALL = SERVE | GENERATE | BENCH
+};
 
 typedef struct option {
     const char *name, *alias;
@@ -24,53 +29,53 @@ typedef struct option {
 #define NONE 0, 0
 
 static const option options[] = {
-    {"model", NULL, BOTH, TEXT, AT(model), NONE, "MODEL",
+    {"model", NULL, ALL, TEXT, AT(model), NONE, "MODEL",
      "directory, .gguf file, or ORG/NAME in the Hugging Face cache"},
-    {"chat-template", NULL, BOTH, TEXT, AT(chat_template), NONE, "FILE|TEXT",
+    {"chat-template", NULL, ALL, TEXT, AT(chat_template), NONE, "FILE|TEXT",
      "replaces the model's own template"},
-    {"generation-config", NULL, BOTH, TEXT, AT(generation_config), NONE, "auto|vllm",
+    {"generation-config", NULL, ALL, TEXT, AT(generation_config), NONE, "auto|vllm",
      "sampling defaults from the model, or neutral ones"},
-    {"dtype", NULL, BOTH, TEXT, AT(dtype), NONE, "auto", "weights keep the checkpoint's types"},
-    {"trust-remote-code", NULL, BOTH, FLAG, AT(trust_remote_code), NONE, NULL,
+    {"dtype", NULL, ALL, TEXT, AT(dtype), NONE, "auto", "weights keep the checkpoint's types"},
+    {"trust-remote-code", NULL, ALL, FLAG, AT(trust_remote_code), NONE, NULL,
      "accepted; no code from a checkpoint is ever run"},
-    {"speculative-model", NULL, BOTH, TEXT, AT(speculative_model), NONE, "MODEL",
+    {"speculative-model", NULL, ALL, TEXT, AT(speculative_model), NONE, "MODEL",
      "draft model with the same tokenizer"},
-    {"num-speculative-tokens", NULL, BOTH, WHOLE, AT(num_speculative_tokens), 0,
+    {"num-speculative-tokens", NULL, ALL, WHOLE, AT(num_speculative_tokens), 0,
      BETOKEN_SPEC_TOKENS_MAX, "N", "guesses a step, 0: off (5)"},
-    {"speculative-config", NULL, BOTH, TEXT, AT(speculative_config), NONE, "JSON",
+    {"speculative-config", NULL, ALL, TEXT, AT(speculative_config), NONE, "JSON",
      "{\"method\": \"draft_model\"|\"none\", \"model\": …}"},
-    {"spec-decoding-acceptance-method", NULL, BOTH, TEXT, AT(acceptance), NONE, "NAME",
+    {"spec-decoding-acceptance-method", NULL, ALL, TEXT, AT(acceptance), NONE, "NAME",
      "coupled (same text as without) or rejection_sampler"},
-    {"speculative-policy", NULL, BOTH, TEXT, AT(policy), NONE, "fixed",
+    {"speculative-policy", NULL, ALL, TEXT, AT(policy), NONE, "fixed",
      "how many guesses: always the most"},
-    {"speculative-disable-by-batch-size", NULL, BOTH, WHOLE, AT(disable_by_batch_size), 0, 1 << 20,
+    {"speculative-disable-by-batch-size", NULL, ALL, WHOLE, AT(disable_by_batch_size), 0, 1 << 20,
      "N", "no guesses while more sequences run"},
-    {"speculative-max-model-len", NULL, BOTH, WHOLE, AT(speculative_max_model_len), 0, 1 << 24, "N",
+    {"speculative-max-model-len", NULL, ALL, WHOLE, AT(speculative_max_model_len), 0, 1 << 24, "N",
      "no guesses for longer sequences"},
-    {"speculative-draft-tensor-parallel-size", "spec-draft-tp", BOTH, WHOLE,
+    {"speculative-draft-tensor-parallel-size", "spec-draft-tp", ALL, WHOLE,
      AT(draft_tensor_parallel_size), 1, 1024, "1", "only 1 for now"},
-    {"tensor-parallel-size", "tp", BOTH, WHOLE, AT(tensor_parallel_size), 1, 1024, "1",
+    {"tensor-parallel-size", "tp", ALL, WHOLE, AT(tensor_parallel_size), 1, 1024, "1",
      "only 1 for now"},
-    {"max-model-len", NULL, BOTH, WHOLE, AT(max_model_len), 1, 1 << 24, "N",
+    {"max-model-len", NULL, ALL, WHOLE, AT(max_model_len), 1, 1 << 24, "N",
      "tokens of prompt and answer (the model's)"},
-    {"max-num-seqs", NULL, BOTH, WHOLE, AT(max_num_seqs), 1, 1024, "N",
+    {"max-num-seqs", NULL, ALL, WHOLE, AT(max_num_seqs), 1, 1024, "N",
      "sequences that run at once (32)"},
-    {"max-num-batched-tokens", NULL, BOTH, WHOLE, AT(max_num_batched_tokens), 1, 8192, "N",
+    {"max-num-batched-tokens", NULL, ALL, WHOLE, AT(max_num_batched_tokens), 1, 8192, "N",
      "rows of one forward pass (512)"},
-    {"max-queued-requests", NULL, BOTH, WHOLE, AT(max_queued_requests), 0, 65536, "N",
+    {"max-queued-requests", NULL, ALL, WHOLE, AT(max_queued_requests), 0, 65536, "N",
      "requests that may wait (256)"},
-    {"kv-cache-memory", NULL, BOTH, BYTES, AT(kv_cache_memory), NONE, "BYTES",
+    {"kv-cache-memory", NULL, ALL, BYTES, AT(kv_cache_memory), NONE, "BYTES",
      "cache size: 1073741824, 1GiB, 1G"},
-    {"gpu-memory-utilization", NULL, BOTH, REAL, AT(gpu_memory_utilization), NONE, "F",
+    {"gpu-memory-utilization", NULL, ALL, REAL, AT(gpu_memory_utilization), NONE, "F",
      "share of memory for weights, work and cache"},
-    {"kv-cache-dtype", NULL, BOTH, TEXT, AT(kv_cache_dtype), NONE, "NAME",
+    {"kv-cache-dtype", NULL, ALL, TEXT, AT(kv_cache_dtype), NONE, "NAME",
      "auto (f16; f32 for float32 models), f16, f32"},
-    {"threads", NULL, BOTH, WHOLE, AT(threads), 1, 256, "N", "compute threads (all allowed cores)"},
-    {"seed", NULL, BOTH, WHOLE, AT(seed), 0, INT64_MAX, "N",
+    {"threads", NULL, ALL, WHOLE, AT(threads), 1, 256, "N", "compute threads (all allowed cores)"},
+    {"seed", NULL, ALL, WHOLE, AT(seed), 0, INT64_MAX, "N",
      "seeds of requests that bring none derive from it"},
-    {"max-logprobs", NULL, BOTH, WHOLE, AT(max_logprobs), -1, INT32_MAX, "N",
+    {"max-logprobs", NULL, ALL, WHOLE, AT(max_logprobs), -1, INT32_MAX, "N",
      "most log-probabilities a token, -1: any (20)"},
-    {"log-level", NULL, BOTH, TEXT, AT(log_level), NONE, "LEVEL",
+    {"log-level", NULL, ALL, TEXT, AT(log_level), NONE, "LEVEL",
      "error, warn, info, debug or trace"},
     {"host", NULL, SERVE, TEXT, AT(host), NONE, "HOST", "address to listen on (127.0.0.1)"},
     {"port", NULL, SERVE, WHOLE, AT(port), 0, 65535, "N", "port, 0: any free one (8000)"},
@@ -78,7 +83,8 @@ static const option options[] = {
      "names in the API (what --model says)"},
     {"api-key", NULL, SERVE, TEXTS, AT(api_key), NONE, "KEY…",
      "required from clients; also BETOKEN_API_KEY"},
-    {"prompt", NULL, GENERATE, TEXT, AT(prompt), NONE, "TEXT", "one prompt"},
+    {"prompt", NULL, GENERATE | BENCH, TEXT, AT(prompt), NONE, "TEXT",
+     "one prompt; bench: text that prompts are cut from"},
     {"prompts", NULL, GENERATE, TEXT, AT(prompts), NONE, "FILE", "JSON lines, - for stdin"},
     {"chat", NULL, GENERATE, FLAG, AT(chat), NONE, NULL, "prompts are user messages"},
     {"max-tokens", NULL, GENERATE, WHOLE, AT(max_tokens), 1, INT32_MAX, "N",
@@ -87,9 +93,18 @@ static const option options[] = {
     {"top-p", NULL, GENERATE, REAL, AT(top_p), NONE, "F", "nucleus"},
     {"min-p", NULL, GENERATE, REAL, AT(min_p), NONE, "F", "least share of the best token"},
     {"top-k", NULL, GENERATE, WHOLE, AT(top_k), -1, INT32_MAX, "N", "-1 or 0: off"},
-    {"json", NULL, GENERATE, FLAG, AT(json), NONE, NULL, "one JSON object a prompt"},
-    {"version", NULL, BOTH, FLAG, AT(version), NONE, NULL, "print the version"},
-    {"help", "h", BOTH, FLAG, AT(help), NONE, NULL, "print this page"},
+    {"json", NULL, GENERATE | BENCH, FLAG, AT(json), NONE, NULL,
+     "one JSON object a prompt, or report"},
+    {"input-len", NULL, BENCH, WHOLE, AT(input_len), 1, 1 << 24, "N", "tokens of a prompt (32)"},
+    {"output-len", NULL, BENCH, WHOLE, AT(output_len), 2, 1 << 24, "N",
+     "tokens of an answer (128)"},
+    {"num-iters", NULL, BENCH, WHOLE, AT(num_iters), 1, 1000, "N", "measured rounds (7)"},
+    {"num-iters-warmup", NULL, BENCH, WHOLE, AT(num_warm), 0, 1000, "N", "rounds before (1)"},
+    {"peer", NULL, BENCH, TEXT, AT(peer), NONE, "COMMAND",
+     "compare: program to measure in turns, see docs/benchmarks.md"},
+    {"peer-name", NULL, BENCH, TEXT, AT(peer_name), NONE, "NAME", "its name in the report (peer)"},
+    {"version", NULL, ALL, FLAG, AT(version), NONE, NULL, "print the version"},
+    {"help", "h", ALL, FLAG, AT(help), NONE, NULL, "print this page"},
 };
 
 void bt_options_init(bt_options *o)
@@ -114,7 +129,12 @@ void bt_options_init(bt_options *o)
                       .temperature = NAN,
                       .top_p = NAN,
                       .min_p = NAN,
-                      .top_k = BETOKEN_UNSET_INT};
+                      .top_k = BETOKEN_UNSET_INT,
+                      .input_len = 32,
+                      .output_len = 128,
+                      .num_iters = 7,
+                      .num_warm = 1,
+                      .peer_name = "peer"};
 }
 
 static bt_status read_whole(const option *opt, const char *text, int64_t *out, bt_err *err)
@@ -260,6 +280,8 @@ bt_status bt_options_parse(bt_options *o, bt_command command, int argc, char **a
     for (int i = 0; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1] != '\0') {
             BT_TRY(parse_one(o, command, argc, argv, &i, err));
+        } else if (command == BT_CMD_BENCH && o->bench == NULL) {
+            o->bench = argv[i];
         } else if (o->model == NULL) {
             o->model = argv[i];
         } else {
@@ -272,8 +294,10 @@ bt_status bt_options_parse(bt_options *o, bt_command command, int argc, char **a
 
 void bt_options_help(bt_command command)
 {
-    printf("usage: betoken %s [MODEL] [options]\n\n",
-           command == BT_CMD_SERVE ? "serve" : "generate");
+    printf("usage: betoken %s [MODEL] [options]\n\n", command == BT_CMD_SERVE ? "serve"
+                                                      : command == BT_CMD_BENCH
+                                                          ? "bench latency|compare"
+                                                          : "generate");
     for (size_t i = 0; i < BT_COUNT(options); i++) {
         const option *opt = &options[i];
         if ((opt->commands & (int)command) == 0) {

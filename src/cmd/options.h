@@ -10,7 +10,7 @@
 
 enum { BT_NAMES_MAX = 16 };
 
-typedef enum bt_command { BT_CMD_SERVE = 1, BT_CMD_GENERATE = 2 } bt_command;
+typedef enum bt_command { BT_CMD_SERVE = 1, BT_CMD_GENERATE = 2, BT_CMD_BENCH = 4 } bt_command;
 
 typedef struct bt_options {
     /* model and engine */
@@ -38,6 +38,10 @@ typedef struct bt_options {
     int64_t max_tokens;
     double temperature, top_p, min_p; /* NAN: not given */
     int64_t top_k;
+    /* bench */
+    const char *bench; /* "latency" or "compare"; NULL: latency */
+    const char *peer, *peer_name;
+    int64_t input_len, output_len, num_iters, num_warm;
 } bt_options;
 
 void bt_options_init(bt_options *o);
@@ -57,6 +61,7 @@ bt_status bt_options_engine(bt_options *o, betoken_options *engine, bt_err *err)
 bt_status bt_default_model(char **path, bt_err *err) BT_MUST_USE;
 #define BT_DEFAULT_MODEL_NAME "SmolLM2-135M-Instruct"
 
+int bt_cmd_bench(bt_options *o);
 int bt_cmd_generate(bt_options *o);
 int bt_cmd_serve(bt_options *o);
 
