@@ -245,8 +245,12 @@ bt_status bt_options_engine(bt_options *o, betoken_options *e, bt_err *err)
     e->speculative_disable_by_batch_size = (int)o->disable_by_batch_size;
     e->speculative_max_model_len = (int)o->speculative_max_model_len;
     e->max_model_len = (int)o->max_model_len;
-    e->max_num_seqs = (int)o->max_num_seqs;
-    e->max_num_batched_tokens = (int)BT_MAX(o->max_num_batched_tokens, o->max_num_seqs);
+    /* What is not given fits what is; two values that contradict each other are the engine's to
+     * refuse. */
+    int seqs = (int)o->max_num_seqs, rows = (int)o->max_num_batched_tokens;
+    e->max_num_seqs = seqs > 0 ? seqs : rows > 0 ? BT_MIN(e->max_num_seqs, rows) : e->max_num_seqs;
+    e->max_num_batched_tokens =
+        rows > 0 ? rows : BT_MAX(e->max_num_batched_tokens, e->max_num_seqs);
     e->max_queued_requests = (int)o->max_queued_requests;
     e->kv_cache_memory = (uint64_t)o->kv_cache_memory;
     e->gpu_memory_utilization = isnan(o->gpu_memory_utilization) ? 0 : o->gpu_memory_utilization;
