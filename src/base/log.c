@@ -76,7 +76,7 @@ void bt_log_progress(const char *what, uint64_t done, uint64_t total)
 {
     static _Atomic int shown = -1; /* last per cent written; relaxed, cosmetic */
     BT_ASSERT(total > 0);
-    if (bt_log_get_level() < BT_LOG_INFO || isatty(STDERR_FILENO) == 0) {
+    if (bt_log_get_level() < BT_LOG_WARN || isatty(STDERR_FILENO) == 0) {
         return;
     }
     int percent = (int)(100.0 * (double)BT_MIN(done, total) / (double)total);
