@@ -11,20 +11,37 @@ static size_t slot_of(const bt_merges *m, uint64_t pair)
     return (size_t)(h ^ h >> 32) & (m->cap - 1);
 }
 
-bt_status bt_merges_reserve(bt_merges *m, size_t n, bt_err *err)
+static void place(bt_merges *m, const bt_merge *merge)
 {
-    BT_ASSERT(m->n == 0);
+    size_t i = slot_of(m, merge->pair);
+    while (m->slots[i].pair != BT_MERGE_NONE && m->slots[i].pair != merge->pair) {
+        i = (i + 1) & (m->cap - 1);
+    }
+    m->n += m->slots[i].pair == BT_MERGE_NONE;
+    m->slots[i] = *merge;
+}
+
+bt_status bt_merges_reserve(bt_merges *m, size_t n)
+{
     size_t cap = 16;
-    while (cap / 2 < n) {
+    while (cap / 2 < n && cap <= SIZE_MAX / 4 / sizeof *m->slots) {
         cap *= 2;
     }
-    bt_merge *slots = bt_mem_alloc(BT_MEM_TOKEN, cap * sizeof *slots);
-    if (slots == NULL) {
-        return bt_fail(err, BT_E_NO_MEMORY, "no memory for %zu merges", n);
+    if (cap <= m->cap) {
+        return BT_OK;
     }
-    memset(slots, 0xFF, cap * sizeof *slots); /* every pair BT_MERGE_NONE */
+    bt_merges grown = {.slots = bt_mem_alloc(BT_MEM_TOKEN, cap * sizeof *grown.slots), .cap = cap};
+    if (grown.slots == NULL) {
+        return BT_E_NO_MEMORY;
+    }
+    memset(grown.slots, 0xFF, cap * sizeof *grown.slots); /* every pair BT_MERGE_NONE */
+    for (size_t i = 0; i < m->cap; i++) {
+        if (m->slots[i].pair != BT_MERGE_NONE) {
+            place(&grown, &m->slots[i]);
+        }
+    }
     bt_mem_free(m->slots);
-    *m = (bt_merges){.slots = slots, .cap = cap};
+    *m = grown;
     return BT_OK;
 }
 
@@ -34,20 +51,15 @@ void bt_merges_deinit(bt_merges *m)
     *m = (bt_merges){0};
 }
 
-void bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int32_t id)
+bt_status bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int32_t id)
 {
-    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    BT_ASSERT(m->n < m->cap / 2 + 1 && left >= 0 && right >= 0);
-    size_t i = slot_of(m, pair);
-    while (m->slots[i].pair != BT_MERGE_NONE) {
-        if (m->slots[i].pair == pair) {
-            m->slots[i].rank = rank;
-            return;
-        }
-        i = (i + 1) & (m->cap - 1);
+    BT_ASSERT(left >= 0 && right >= 0);
+    if (m->n + 1 > m->cap / 2) {
+        BT_TRY(bt_merges_reserve(m, 2 * m->n + 16));
     }
-    m->slots[i] = (bt_merge){.pair = pair, .rank = rank, .id = id};
-    m->n++;
+    place(m, &(bt_merge){
+                 .pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right, .rank = rank, .id = id});
+    return BT_OK;
 }
 
 const bt_merge *bt_merges_find(const bt_merges *m, int32_t left, int32_t right)

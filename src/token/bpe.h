@@ -24,10 +24,12 @@ typedef struct bt_merges {
     size_t n, cap;
 } bt_merges;
 
-bt_status bt_merges_reserve(bt_merges *m, size_t n, bt_err *err) BT_MUST_USE;
+/* Room for n merges in all. */
+bt_status bt_merges_reserve(bt_merges *m, size_t n) BT_MUST_USE;
 void bt_merges_deinit(bt_merges *m);
-/* The last merge of a pair wins, as in the reference. Room must have been reserved. */
-void bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int32_t id);
+/* The last merge of a pair wins, as in the reference. */
+bt_status bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank,
+                        int32_t id) BT_MUST_USE;
 /* NULL when the pair does not merge. */
 const bt_merge *bt_merges_find(const bt_merges *m, int32_t left, int32_t right);
 

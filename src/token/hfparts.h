@@ -21,7 +21,8 @@ bt_status bt_hf_read_json(const char *dir, const char *name, bt_json **out,
 /* Each takes the value of its key (NULL or null: absent). */
 bt_status bt_hf_load_added(bt_tokenizer *t, const bt_json *list, int64_t id_max,
                            bt_err *err) BT_MUST_USE;
-/* Makes the added tokens findable, once the normalizers are known. */
+/* Makes the added tokens findable, once the normalizers are known and the vocabulary is decoded. One that
+ * is sought after normalisation is sought, and decoded, in its normalised form, as in the library. */
 bt_status bt_hf_index_added(bt_tokenizer *t, bt_err *err) BT_MUST_USE;
 bt_status bt_hf_load_normalizer(bt_tokenizer *t, const bt_json *value, bt_err *err) BT_MUST_USE;
 bt_status bt_hf_load_pretok(bt_tokenizer *t, const bt_json *value, bt_err *err) BT_MUST_USE;

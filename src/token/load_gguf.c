@@ -88,29 +88,18 @@ static bt_status load_merges(bt_tokenizer *t, const bt_meta *m, bt_err *err)
 {
     bt_meta_value merges, item;
     BT_TRY(get_array(m, "tokenizer.ggml.merges", BT_META_STRING, 0, &merges, err));
-    BT_TRY(bt_merges_reserve(&t->merges, merges.n, err));
+    if (bt_merges_reserve(&t->merges, merges.n) != BT_OK) {
+        return bt_fail(err, BT_E_NO_MEMORY, "no memory for %zu merges", merges.n);
+    }
     bt_buf joined;
     bt_buf_init(&joined, BT_MEM_TOKEN, 1 << 20);
     bt_status status = BT_OK;
     for (size_t i = 0; i < merges.n && status == BT_OK; i++) {
         bt_meta_at(&merges, i, &item);
         int64_t blank = item.s.n > 1 ? bt_str_find(item.s, BT_STR(" "), 1) : -1;
-        bt_str left = {item.s.p, blank < 0 ? 0 : (size_t)blank};
+        bt_str left = {item.s.p, blank < 0 ? item.s.n : (size_t)blank};
         bt_str right = {item.s.p + left.n + 1, blank < 0 ? 0 : item.s.n - left.n - 1};
-        bt_buf_clear(&joined);
-        bt_buf_push_str(&joined, left);
-        bt_buf_push_str(&joined, right);
-        int32_t a = bt_vocab_find(&t->vocab, left), b = bt_vocab_find(&t->vocab, right);
-        int32_t both = bt_vocab_find(&t->vocab, bt_buf_str(&joined));
-        if (bt_buf_ok(&joined) != BT_OK) {
-            status = bt_fail(err, BT_E_NO_MEMORY, "no memory for merge %zu", i);
-        } else if (blank < 0 || a < 0 || b < 0 || both < 0) {
-            status = bt_fail_at(err, BT_E_FORMAT, (int64_t)i,
-                                "merge %zu \"%.*s\" names a token that is not in the vocabulary", i,
-                                (int)BT_MIN(item.s.n, (size_t)60), item.s.p);
-        } else if (!t->vocab.entries[both].is_special) { /* as in load_hf.c */
-            bt_merges_add(&t->merges, a, b, (int32_t)i, both);
-        }
+        status = bt_tokenizer_add_merge(t, i, left, right, &joined, err);
     }
     bt_buf_deinit(&joined);
     return status;
@@ -171,25 +160,25 @@ static bt_status merges_from_scores(bt_tokenizer *t, const bt_meta *m, bt_err *e
         n_cuts += t->vocab.entries[i].written.n;
     }
     qsort(order, n, sizeof *order, by_score);
-    bt_status status = bt_merges_reserve(&t->merges, n_cuts, err);
+    bt_status status = bt_merges_reserve(&t->merges, BT_MIN(n_cuts, 4 * n));
     int32_t rank = -1;
     for (size_t i = 0; i < n && status == BT_OK; i++) {
         rank +=
             i == 0 || order[i].score < order[i - 1].score || order[i].score > order[i - 1].score;
         const bt_vocab_entry *e = &t->vocab.entries[order[i].id];
-        for (size_t cut = 1; cut < e->written.n && !e->is_added; cut++) {
+        for (size_t cut = 1; cut < e->written.n && !e->is_added && status == BT_OK; cut++) {
             if (((unsigned char)e->written.p[cut] & 0xC0) == 0x80) {
                 continue;
             }
             int32_t a = bt_vocab_find(&t->vocab, (bt_str){e->written.p, cut});
             int32_t b = bt_vocab_find(&t->vocab, (bt_str){e->written.p + cut, e->written.n - cut});
             if (a >= 0 && b >= 0) {
-                bt_merges_add(&t->merges, a, b, rank, order[i].id);
+                status = bt_merges_add(&t->merges, a, b, rank, order[i].id);
             }
         }
     }
     bt_mem_free(order);
-    return status;
+    return status == BT_OK ? BT_OK : bt_fail(err, status, "no memory for the merges");
 }
 
 static bt_status load_sentencepiece(bt_tokenizer *t, const bt_meta *m, bt_err *err)

@@ -6,101 +6,199 @@
 #include "token/hfparts.h"
 
 #include "base/mapfile.h"
+#include "text/utf8.h"
+#include "token/pull.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON_MAX = 256 << 20, PATH_BYTES = 4096, SLACK_IDS = 1 << 16 };
+enum { JSON_MAX = 256 << 20, REST_MAX = 64 << 20, PATH_BYTES = 4096, SLACK_IDS = 1 << 16 };
+/* Bytes of one entry in usual files, for first sizes of tables that grow by need. */
+enum { VOCAB_BYTES = 20, MERGE_BYTES = 16 };
 
-static bt_status load_vocab(bt_tokenizer *t, const bt_json *vocab, int64_t id_max, bt_err *err)
+/* What a tokenizer.json is made of: the two long tables as they lie in the file, and all else that is
+ * read, copied into a small document of its own. */
+typedef struct parts {
+    bt_str vocab, merges;
+    bt_buf rest;
+} parts;
+
+static bool is_one_of(bt_str key, const char *const *names, size_t n)
 {
-    void *iter = NULL;
-    bt_str token;
-    const bt_json *id;
-    if (vocab == NULL || bt_json_kind_of(vocab) != BT_JSON_OBJECT) {
-        return bt_fail(err, BT_E_FORMAT, "model.vocab must be an object");
+    bool found = false;
+    for (size_t i = 0; i < n && !found; i++) {
+        found = bt_str_eqz(key, names[i]);
     }
-    size_t n = bt_json_count(vocab);
-    if (!bt_map_reserve(&t->vocab.by_written, n) || !bt_map_reserve(&t->vocab.by_bytes, n)) {
-        return bt_fail(err, BT_E_NO_MEMORY, "no memory for %zu tokens", n);
+    return found;
+}
+
+/* Copies `"key": value` and a comma. */
+static bt_status copy_member(bt_pull *p, const char *const *names, size_t n, bt_str key, parts *out)
+{
+    bt_str value;
+    bool wanted =
+        is_one_of(key, names, n); /* before the value is read: it may end the key's life */
+    if (wanted) {
+        bt_buf_push_char(&out->rest, '"');
+        bt_buf_push_str(&out->rest, key);
+        bt_buf_pushz(&out->rest, "\":");
     }
-    while (bt_json_next(vocab, &iter, &token, &id)) {
-        if (bt_json_kind_of(id) != BT_JSON_INT) {
-            return bt_fail(err, BT_E_FORMAT, "the id of token \"%.*s\" is not a whole number",
-                           (int)BT_MIN(token.n, (size_t)60), token.p);
-        }
-        BT_TRY(bt_vocab_set(&t->vocab, bt_json_int(id), token, id_max, err));
+    BT_TRY(bt_pull_skip(p, &value));
+    if (wanted) {
+        bt_buf_push_str(&out->rest, value);
+        bt_buf_push_char(&out->rest, ',');
     }
     return BT_OK;
 }
 
-/* "a b" or ["a", "b"]. */
-static bool split_merge(const bt_json *merge, bt_str *left, bt_str *right)
+/* One of the long tables. */
+static bt_status note_table(bt_pull *p, const char *name, bt_str *table)
 {
-    if (bt_json_kind_of(merge) == BT_JSON_ARRAY && bt_json_count(merge) == 2 &&
-        bt_json_kind_of(bt_json_at(merge, 0)) == BT_JSON_STRING &&
-        bt_json_kind_of(bt_json_at(merge, 1)) == BT_JSON_STRING) {
-        *left = bt_json_str(bt_json_at(merge, 0));
-        *right = bt_json_str(bt_json_at(merge, 1));
-        return true;
+    if (table->p != NULL) {
+        return bt_fail_at(p->err, BT_E_FORMAT, (int64_t)p->at, "\"%s\" occurs twice", name);
     }
-    if (bt_json_kind_of(merge) != BT_JSON_STRING) {
-        return false;
-    }
-    bt_str both = bt_json_str(merge);
-    int64_t blank = both.n > 1 ? bt_str_find(both, BT_STR(" "), 1) : -1;
-    if (blank < 0) {
-        return false;
-    }
-    *left = (bt_str){both.p, (size_t)blank};
-    *right = (bt_str){both.p + blank + 1, both.n - (size_t)blank - 1};
-    return true;
+    return bt_pull_skip(p, table);
 }
 
-static bt_status load_merges(bt_tokenizer *t, const bt_json *merges, bt_err *err)
+static bt_status scan_model(bt_pull *p, parts *out)
 {
-    if (merges == NULL || bt_json_kind_of(merges) != BT_JSON_ARRAY) {
-        return bt_fail(err, BT_E_FORMAT, "model.merges must be a list");
-    }
-    size_t n = bt_json_count(merges);
-    BT_TRY(bt_merges_reserve(&t->merges, n, err));
-    bt_buf joined;
-    bt_buf_init(&joined, BT_MEM_TOKEN, 1 << 20);
-    bt_status status = BT_OK;
-    for (size_t i = 0; i < n && status == BT_OK; i++) {
-        bt_str left = {0}, right = {0};
-        bool shape = split_merge(bt_json_at(merges, i), &left, &right);
-        bt_buf_clear(&joined);
-        bt_buf_push_str(&joined, left);
-        bt_buf_push_str(&joined, right);
-        int32_t a = bt_vocab_find(&t->vocab, left), b = bt_vocab_find(&t->vocab, right);
-        int32_t both = bt_vocab_find(&t->vocab, bt_buf_str(&joined));
-        if (bt_buf_ok(&joined) != BT_OK) {
-            status = bt_fail(err, BT_E_NO_MEMORY, "no memory for merge %zu", i);
-        } else if (!shape || a < 0 || b < 0 || both < 0) {
-            status = bt_fail_at(err, BT_E_FORMAT, (int64_t)i,
-                                "merge %zu (\"%.*s\" and \"%.*s\") names a token that is not in "
-                                "the vocabulary",
-                                i, (int)BT_MIN(left.n, (size_t)60), left.p,
-                                (int)BT_MIN(right.n, (size_t)60), right.p);
-        } else if (!t->vocab.entries[both].is_special) {
-            /* Text must not become a control token by merging: where it may be one, it has been cut
-             * out before. */
-            bt_merges_add(&t->merges, a, b, (int32_t)i, both);
+    static const char *const names[] = {"type",    "unk_token",     "continuing_subword_prefix",
+                                        "dropout", "fuse_unk",      "end_of_word_suffix",
+                                        "unk_id",  "byte_fallback", "ignore_merges"};
+    bool first = true, more;
+    bt_str key;
+    bt_buf_pushz(&out->rest, "\"model\":{");
+    BT_TRY(bt_pull_open(p, '{'));
+    for (;;) {
+        BT_TRY(bt_pull_next(p, '}', &first, &more));
+        if (!more) {
+            break;
+        }
+        BT_TRY(bt_pull_key(p, &key));
+        if (bt_str_eqz(key, "vocab")) {
+            BT_TRY(note_table(p, "vocab", &out->vocab));
+        } else if (bt_str_eqz(key, "merges")) {
+            BT_TRY(note_table(p, "merges", &out->merges));
+        } else {
+            BT_TRY(copy_member(p, names, BT_COUNT(names), key, out));
         }
     }
-    bt_buf_deinit(&joined);
-    return status;
+    bt_buf_pushz(&out->rest, "\"\":0},");
+    return BT_OK;
 }
 
-static bt_status load_model(bt_tokenizer *t, const bt_json *root, bt_err *err)
+static bt_status scan(bt_pull *p, parts *out)
 {
-    const bt_json *model = bt_hf_object(root, "model");
-    if (model == NULL) {
-        return bt_fail(err, BT_E_FORMAT, "no \"model\" object");
+    static const char *const names[] = {"added_tokens", "normalizer", "pre_tokenizer",
+                                        "post_processor", "decoder"};
+    bool first = true, more;
+    bt_str key;
+    bt_buf_push_char(&out->rest, '{');
+    BT_TRY(bt_pull_open(p, '{'));
+    for (;;) {
+        BT_TRY(bt_pull_next(p, '}', &first, &more));
+        if (!more) {
+            break;
+        }
+        BT_TRY(bt_pull_key(p, &key));
+        if (bt_str_eqz(key, "model") && bt_pull_peek(p) == '{') {
+            BT_TRY(scan_model(p, out));
+        } else {
+            BT_TRY(copy_member(p, names, BT_COUNT(names), key, out));
+        }
     }
+    bt_buf_pushz(&out->rest, "\"\":0}");
+    BT_TRY(bt_pull_end(p));
+    return bt_buf_ok(&out->rest) == BT_OK ? BT_OK
+                                          : bt_fail(p->err, bt_buf_ok(&out->rest),
+                                                    "its small parts have over %d bytes", REST_MAX);
+}
+
+static bt_status load_vocab(bt_tokenizer *t, bt_str table, bt_buf *plain, int64_t id_max,
+                            bt_err *err)
+{
+    bt_pull p;
+    bool first = true, more;
+    bt_str token;
+    bt_pull_init(&p, table, plain, err);
+    if (!bt_map_reserve(&t->vocab.by_written, table.n / VOCAB_BYTES)) {
+        return bt_fail(err, BT_E_NO_MEMORY, "no memory for a vocabulary of %zu bytes", table.n);
+    }
+    BT_TRY(bt_pull_open(&p, '{'));
+    for (;;) {
+        int64_t id;
+        BT_TRY(bt_pull_next(&p, '}', &first, &more));
+        if (!more) {
+            return BT_OK;
+        }
+        BT_TRY(bt_pull_key(&p, &token));
+        bt_status status = bt_pull_int(&p, &id);
+        if (status != BT_OK) {
+            bt_err_prefix(err, "id of token \"%.*s\"", (int)BT_MIN(token.n, (size_t)60), token.p);
+            return status;
+        }
+        BT_TRY(bt_vocab_set(&t->vocab, id, token, id_max, err));
+    }
+}
+
+/* "a b" or ["a", "b"]. The left one is copied where the right one's escapes may overwrite it. */
+static bt_status read_merge(bt_pull *p, bt_buf *kept, bt_str *left, bt_str *right)
+{
+    if (bt_pull_peek(p) != '[') {
+        bt_str both;
+        BT_TRY(bt_pull_string(p, &both));
+        int64_t blank = both.n > 1 ? bt_str_find(both, BT_STR(" "), 1) : -1;
+        if (blank < 0) {
+            return bt_fail_at(p->err, BT_E_FORMAT, (int64_t)p->at, "\"%.*s\" is no pair of tokens",
+                              (int)BT_MIN(both.n, (size_t)60), both.p);
+        }
+        *left = (bt_str){both.p, (size_t)blank};
+        *right = (bt_str){both.p + blank + 1, both.n - (size_t)blank - 1};
+        return BT_OK;
+    }
+    bool first = true, more = false;
+    bt_str one;
+    BT_TRY(bt_pull_open(p, '['));
+    BT_TRY(bt_pull_next(p, ']', &first, &more));
+    BT_TRY(bt_pull_string(p, &one));
+    bt_buf_clear(kept);
+    bt_buf_push_str(kept, one);
+    *left = bt_buf_str(kept);
+    BT_TRY(bt_pull_next(p, ']', &first, &more));
+    BT_TRY(bt_pull_string(p, right));
+    BT_TRY(bt_pull_next(p, ']', &first, &more));
+    return more ? bt_pull_fail(p, "the end of a pair") : bt_buf_ok(kept);
+}
+
+static bt_status load_merges(bt_tokenizer *t, bt_str table, bt_buf *plain, bt_buf work[2],
+                             bt_err *err)
+{
+    bt_pull p;
+    bool first = true, more;
+    bt_pull_init(&p, table, plain, err);
+    if (bt_merges_reserve(&t->merges, table.n / MERGE_BYTES) != BT_OK) {
+        return bt_fail(err, BT_E_NO_MEMORY, "no memory for merges of %zu bytes", table.n);
+    }
+    BT_TRY(bt_pull_open(&p, '['));
+    for (size_t i = 0;; i++) {
+        bt_str left, right;
+        BT_TRY(bt_pull_next(&p, ']', &first, &more));
+        if (!more) {
+            return BT_OK;
+        }
+        bt_status status = read_merge(&p, &work[0], &left, &right);
+        if (status != BT_OK) {
+            bt_err_prefix(err, "merge %zu", i);
+            return status;
+        }
+        BT_TRY(bt_tokenizer_add_merge(t, i, left, right, &work[1], err));
+    }
+}
+
+static bt_status check_model(const bt_json *model, bool has_merges, bt_err *err)
+{
     bt_str type = bt_hf_text(model, "type"); /* absent in old files: BPE by its merges */
-    if (!(bt_str_eqz(type, "BPE") || (type.n == 0 && bt_json_get(model, "merges") != NULL))) {
+    if (!(bt_str_eqz(type, "BPE") || (type.n == 0 && has_merges))) {
         return bt_fail(err, BT_E_UNSUPPORTED, "model type \"%.*s\" is not supported (BPE is)",
                        (int)BT_MIN(type.n, (size_t)40), type.p);
     }
@@ -110,17 +208,51 @@ static bt_status load_model(bt_tokenizer *t, const bt_json *root, bt_err *err)
             return bt_fail(err, BT_E_UNSUPPORTED, "model.%s is not supported", affixes[i]);
         }
     }
-    const bt_json *vocab = bt_json_get(model, "vocab"), *added = bt_json_get(root, "added_tokens");
-    int64_t id_max = SLACK_IDS;
-    id_max += vocab != NULL && bt_json_kind_of(vocab) == BT_JSON_OBJECT
-                  ? 2 * (int64_t)bt_json_count(vocab)
-                  : 0;
-    id_max += added != NULL && bt_json_kind_of(added) == BT_JSON_ARRAY
-                  ? 2 * (int64_t)bt_json_count(added)
-                  : 0;
-    BT_TRY(load_vocab(t, vocab, id_max, err));
-    BT_TRY(bt_hf_load_added(t, added, id_max, err));
-    BT_TRY(load_merges(t, bt_json_get(model, "merges"), err));
+    const bt_json *dropout = bt_json_get(model, "dropout");
+    bool number = dropout != NULL && (bt_json_kind_of(dropout) == BT_JSON_INT ||
+                                      bt_json_kind_of(dropout) == BT_JSON_REAL);
+    return number && bt_json_real(dropout) > 0
+               ? bt_fail(err, BT_E_UNSUPPORTED, "model.dropout is not supported")
+               : BT_OK;
+}
+
+static bt_status load_tables(bt_tokenizer *t, const parts *from, const bt_json *root, bt_err *err)
+{
+    const bt_json *added = bt_json_get(root, "added_tokens");
+    bool list = added != NULL && bt_json_kind_of(added) == BT_JSON_ARRAY;
+    int64_t id_max = SLACK_IDS + (int64_t)(from->vocab.n / 4);
+    id_max += list ? 2 * (int64_t)bt_json_count(added) : 0;
+    bt_buf buf[3];
+    for (int i = 0; i < 3; i++) {
+        bt_buf_init(&buf[i], BT_MEM_TOKEN, 1 << 20);
+    }
+    bt_status status = load_vocab(t, from->vocab, &buf[0], id_max, err);
+    if (status != BT_OK) {
+        bt_err_prefix(err, "model.vocab");
+    } else {
+        status = bt_hf_load_added(t, added, id_max, err);
+    }
+    if (status == BT_OK) {
+        status = load_merges(t, from->merges, &buf[0], &buf[1], err);
+    }
+    for (int i = 0; i < 3; i++) {
+        bt_buf_deinit(&buf[i]);
+    }
+    return status;
+}
+
+static bt_status load_model(bt_tokenizer *t, const parts *from, const bt_json *root, bt_err *err)
+{
+    const bt_json *model = bt_hf_object(root, "model");
+    if (model == NULL) {
+        return bt_fail(err, BT_E_FORMAT, "no \"model\" object");
+    }
+    BT_TRY(check_model(model, from->merges.p != NULL, err));
+    if (from->vocab.p == NULL || from->merges.p == NULL) {
+        return bt_fail(err, BT_E_FORMAT, "the model lacks its \"%s\"",
+                       from->vocab.p == NULL ? "vocab" : "merges");
+    }
+    BT_TRY(load_tables(t, from, root, err));
     t->ignore_merges = bt_hf_flag(model, "ignore_merges", false);
     t->fuse_unk = bt_hf_flag(model, "fuse_unk", false);
     t->byte_fallback = bt_hf_flag(model, "byte_fallback", false);
@@ -212,15 +344,15 @@ bt_status bt_hf_read_json(const char *dir, const char *name, bt_json **out, bt_e
     return status;
 }
 
-static bt_status load_parts(bt_tokenizer *t, const bt_json *root, bt_err *err)
+static bt_status load_parts(bt_tokenizer *t, const parts *from, const bt_json *root, bt_err *err)
 {
-    BT_TRY(load_model(t, root, err));
+    BT_TRY(load_model(t, from, root, err));
     BT_TRY(bt_hf_load_normalizer(t, bt_json_get(root, "normalizer"), err));
-    BT_TRY(bt_hf_index_added(t, err));
     BT_TRY(bt_hf_load_pretok(t, bt_json_get(root, "pre_tokenizer"), err));
     BT_TRY(bt_hf_load_decoder(t, bt_json_get(root, "decoder"), err));
     BT_TRY(t->byte_level ? bt_vocab_decode_byte_level(&t->vocab, err)
                          : bt_vocab_decode_sentencepiece(&t->vocab, err));
+    BT_TRY(bt_hf_index_added(t, err));
     if (t->byte_level || t->byte_fallback) {
         bt_tokenizer_index_bytes(t);
     }
@@ -228,16 +360,52 @@ static bt_status load_parts(bt_tokenizer *t, const bt_json *root, bt_err *err)
     return bt_hf_load_post(t, bt_json_get(root, "post_processor"), err);
 }
 
-bt_status bt_tokenizer_load_hf(bt_tokenizer *t, const bt_weightfile *file, bt_err *err)
+bt_status bt_tokenizer_load_json(bt_tokenizer *t, bt_str text, bt_err *err)
 {
-    bt_json *root = NULL;
+    size_t valid = bt_utf8_valid(text);
+    if (valid < text.n) {
+        return bt_fail_at(err, BT_E_FORMAT, (int64_t)valid, "it is not UTF-8 at byte %zu", valid);
+    }
     for (int b = 0; b < 256; b++) {
         t->byte_id[b] = -1;
     }
-    BT_TRY(bt_hf_read_json(bt_weightfile_path(file), "tokenizer.json", &root, err));
-    bt_status status = load_parts(t, root, err);
+    parts from = {0};
+    bt_buf plain;
+    bt_pull p;
+    bt_json *root = NULL;
+    bt_buf_init(&plain, BT_MEM_TOKEN, REST_MAX);
+    bt_buf_init(&from.rest, BT_MEM_TOKEN, REST_MAX);
+    bt_pull_init(&p, text, &plain, err);
+    bt_status status = scan(&p, &from);
+    bt_buf_deinit(&plain);
+    if (status == BT_OK) {
+        status = bt_json_parse_config(bt_buf_str(&from.rest), &root, err);
+    }
+    if (status == BT_OK) {
+        status = load_parts(t, &from, root, err);
+    }
     bt_json_close(root);
-    BT_TRY(status);
+    bt_buf_deinit(&from.rest);
+    return status;
+}
+
+bt_status bt_tokenizer_load_hf(bt_tokenizer *t, const bt_weightfile *file, bt_err *err)
+{
+    char path[PATH_BYTES];
+    bt_mapfile json;
+    const char *dir = bt_weightfile_path(file);
+    if (snprintf(path, sizeof path, "%s/tokenizer.json", dir) >= PATH_BYTES) {
+        return bt_fail(err, BT_E_INVALID, "%.200s…: path too long", dir);
+    }
+    BT_TRY(bt_mapfile_open(path, &json, err));
+    bt_status status = json.n > JSON_MAX
+                           ? bt_fail(err, BT_E_LIMIT, "more than %d bytes", JSON_MAX)
+                           : bt_tokenizer_load_json(t, (bt_str){(const char *)json.p, json.n}, err);
+    bt_mapfile_close(&json);
+    if (status != BT_OK) {
+        bt_err_prefix(err, "tokenizer.json");
+        return status;
+    }
     const bt_meta *config = bt_weightfile_tokenizer_config(file);
     t->bos = configured(t, config, "bos_token");
     t->eos = configured(t, config, "eos_token");

@@ -3,19 +3,41 @@
 
 #include "token/tokimpl.h"
 
-bt_status bt_tokenizer_open(const bt_weightfile *file, bt_tokenizer **out, bt_err *err)
+static bt_tokenizer *create(bt_err *err)
 {
     bt_tokenizer *t = bt_mem_calloc(BT_MEM_TOKEN, 1, sizeof *t);
     if (t == NULL) {
-        return bt_fail(err, BT_E_NO_MEMORY, "no memory for a tokenizer");
+        bt_fail(err, BT_E_NO_MEMORY, "no memory for a tokenizer");
+        return NULL;
     }
     bt_vocab_init(&t->vocab);
     t->unk_id = t->bos = t->eos = -1;
+    return t;
+}
+
+bt_status bt_tokenizer_open(const bt_weightfile *file, bt_tokenizer **out, bt_err *err)
+{
+    bt_tokenizer *t = create(err);
+    if (t == NULL) {
+        return BT_E_NO_MEMORY;
+    }
     bt_status status = bt_weightfile_kind(file) == BT_FILE_GGUF
                            ? bt_tokenizer_load_gguf(t, file, err)
                            : bt_tokenizer_load_hf(t, file, err);
     if (status != BT_OK) {
         bt_err_prefix(err, "%s: tokenizer", bt_weightfile_path(file));
+        bt_tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return BT_OK;
+}
+
+bt_status bt_tokenizer_open_json(bt_str text, bt_tokenizer **out, bt_err *err)
+{
+    bt_tokenizer *t = create(err);
+    bt_status status = t == NULL ? BT_E_NO_MEMORY : bt_tokenizer_load_json(t, text, err);
+    if (status != BT_OK) {
         bt_tokenizer_close(t);
         return status;
     }
@@ -55,6 +77,33 @@ void bt_tokenizer_index_bytes(bt_tokenizer *t)
             t->byte_id[(unsigned char)t->vocab.entries[id].bytes.p[0]] = id;
         }
     }
+}
+
+bt_status bt_tokenizer_add_merge(bt_tokenizer *t, size_t idx, bt_str left, bt_str right,
+                                 bt_buf *joined, bt_err *err)
+{
+    bt_buf_clear(joined);
+    bt_buf_push_str(joined, left);
+    bt_buf_push_str(joined, right);
+    int32_t a = bt_vocab_find(&t->vocab, left), b = bt_vocab_find(&t->vocab, right);
+    int32_t both = bt_vocab_find(&t->vocab, bt_buf_str(joined));
+    if (a < 0 || b < 0 || both < 0 || bt_buf_ok(joined) != BT_OK || idx > INT32_MAX / 2) {
+        bool whole = a >= 0 && b >= 0;
+        bt_str missing = whole ? bt_buf_str(joined) : a < 0 ? left : right;
+        return bt_fail_at(err, BT_E_FORMAT, (int64_t)idx,
+                          "merge %zu (\"%.*s\" and \"%.*s\") needs token \"%.*s\", which is not in "
+                          "the vocabulary",
+                          idx, (int)BT_MIN(left.n, (size_t)60), left.p,
+                          (int)BT_MIN(right.n, (size_t)60), right.p,
+                          (int)BT_MIN(missing.n, (size_t)120), missing.p);
+    }
+    /* Text must not become a control token by merging: where it may be one, it has been cut out
+     * before. */
+    if (t->vocab.entries[both].is_special) {
+        return BT_OK;
+    }
+    bt_status status = bt_merges_add(&t->merges, a, b, (int32_t)idx, both);
+    return status == BT_OK ? BT_OK : bt_fail(err, status, "no memory for merge %zu", idx);
 }
 
 void bt_tokenizer_find_cuts(bt_tokenizer *t)

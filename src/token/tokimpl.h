@@ -49,11 +49,19 @@ struct bt_tokenizer {
 };
 
 bt_status bt_tokenizer_load_hf(bt_tokenizer *t, const bt_weightfile *file, bt_err *err) BT_MUST_USE;
+/* The text of a tokenizer.json. */
+bt_status bt_tokenizer_load_json(bt_tokenizer *t, bt_str text, bt_err *err) BT_MUST_USE;
+/* A tokenizer of nothing else: for tests. Returns owned. */
+bt_status bt_tokenizer_open_json(bt_str text, bt_tokenizer **out, bt_err *err) BT_MUST_USE;
 bt_status bt_tokenizer_load_gguf(bt_tokenizer *t, const bt_weightfile *file,
                                  bt_err *err) BT_MUST_USE;
 
 /* A copy in the vocabulary's arena; p NULL when memory is out. */
 bt_str bt_tokenizer_keep(bt_tokenizer *t, bt_str text);
+/* Adds merge number `idx`, written as two tokens; BT_E_FORMAT naming them when the vocabulary lacks
+ * one or the two joined. `joined` is scratch. */
+bt_status bt_tokenizer_add_merge(bt_tokenizer *t, size_t idx, bt_str left, bt_str right,
+                                 bt_buf *joined, bt_err *err) BT_MUST_USE;
 /* The text as the normalizers change it: borrowed from `text` or `work`, until the next call. */
 bt_status bt_tokenizer_normalise(const bt_tokenizer *t, bt_str text, bt_buf work[2],
                                  bt_str *out) BT_MUST_USE;

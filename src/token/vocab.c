@@ -181,28 +181,40 @@ static int byte_token(bt_str w)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-bt_status bt_vocab_decode_sentencepiece(bt_vocab *v, bt_err *err)
+bt_status bt_vocab_decode_marks(bt_vocab *v, int32_t id, bt_str text)
 {
     static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
+    char *bytes = bt_arena_alloc(&v->arena, text.n + 1);
+    size_t n = 0;
+    if (bytes == NULL) {
+        return BT_E_NO_MEMORY;
+    }
+    for (size_t at = 0; at < text.n;) {
+        bool is_mark = text.n - at >= 3 && memcmp(text.p + at, mark, 3) == 0;
+        bytes[n++] = is_mark ? ' ' : text.p[at];
+        at += is_mark ? 3 : 1;
+    }
+    v->entries[id].bytes = (bt_str){bytes, n};
+    v->bytes_max = BT_MAX(v->bytes_max, n);
+    return BT_OK;
+}
+
+bt_status bt_vocab_decode_sentencepiece(bt_vocab *v, bt_err *err)
+{
     for (int32_t id = 0; id < v->n; id++) {
         bt_vocab_entry *e = &v->entries[id];
-        char *bytes = bt_arena_alloc(&v->arena, e->written.n + 1);
-        if (bytes == NULL) {
+        int byte = e->is_added ? -1 : byte_token(e->written);
+        if (bt_vocab_decode_marks(v, id, e->written) != BT_OK) {
             return no_memory(err);
         }
-        size_t n = 0;
-        int byte = e->is_added ? -1 : byte_token(e->written);
         if (byte >= 0) {
             e->is_byte = true;
-            bytes[n++] = (char)byte;
+            char one = (char)byte;
+            e->bytes = (bt_str){bt_arena_dup(&v->arena, &one, 1), 1};
+            if (e->bytes.p == NULL) {
+                return no_memory(err);
+            }
         }
-        for (size_t at = 0; byte < 0 && at < e->written.n;) {
-            bool is_mark = e->written.n - at >= 3 && memcmp(e->written.p + at, mark, 3) == 0;
-            bytes[n++] = is_mark ? ' ' : e->written.p[at];
-            at += is_mark ? 3 : 1;
-        }
-        e->bytes = (bt_str){bytes, n};
-        v->bytes_max = BT_MAX(v->bytes_max, n);
     }
     return BT_OK;
 }

@@ -43,6 +43,9 @@ int32_t bt_vocab_find_bytes(const bt_vocab *v, bt_str bytes);
 bt_status bt_vocab_decode_byte_level(bt_vocab *v, bt_err *err) BT_MUST_USE;
 bt_status bt_vocab_decode_sentencepiece(bt_vocab *v, bt_err *err) BT_MUST_USE;
 
+/* Lets one token decode to `text`, with "▁" as a blank. */
+bt_status bt_vocab_decode_marks(bt_vocab *v, int32_t id, bt_str text) BT_MUST_USE;
+
 /* The letter of GPT-2's byte-level alphabet for a byte: itself where printable, else U+0100 + n. */
 uint32_t bt_byte_letter(uint8_t byte);
 /* -1 when the code point is no letter of the alphabet. */

@@ -190,6 +190,7 @@ FAMILY(phi2)
 FAMILY(gptoss)
 FAMILY(deepseek_v3)
 FAMILY(yi)
+FAMILY(internlm2)
 FAMILY(phi3)
 
 int main(void)
@@ -199,7 +200,7 @@ int main(void)
         cmocka_unit_test(qwen2_5), cmocka_unit_test(qwen3),      cmocka_unit_test(stories260k),
         cmocka_unit_test(llama2),  cmocka_unit_test(mistral_v1), cmocka_unit_test(mistral_nemo),
         cmocka_unit_test(phi2),    cmocka_unit_test(gptoss),     cmocka_unit_test(deepseek_v3),
-        cmocka_unit_test(yi),      cmocka_unit_test(phi3),
+        cmocka_unit_test(yi),      cmocka_unit_test(internlm2),  cmocka_unit_test(phi3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
