@@ -12,12 +12,12 @@
 /* PCRE2 counts backtracking steps anew for each start. Most matches of the patterns in use need a
  * handful; a run of 10⁶ blanks needs 10⁶, so that no fixed limit tells it from a hostile pattern.
  * The limit begins low and grows fourfold, and what the whole text may cost is measured on this
- * thread's own CPU clock: known patterns need some 20 ns a byte, the allowance is a hundred times
+ * thread's own CPU clock: known patterns need some 20 ns a byte, the allowance is fifty times
  * that. WINDOW starts are tried by one call, the clock is read when a limit grows and every CHECK
  * calls that found nothing. */
 enum { STEPS_FIRST = 1024, STEPS_GROW = 4, WINDOW = 64, CHECK = 64 };
 static const uint32_t steps_last = UINT32_MAX / STEPS_GROW;
-static const int64_t budget_ns = 1000000000, budget_byte_ns = 2000;
+static const int64_t budget_ns = 250000000, budget_byte_ns = 1000;
 
 struct bt_pretok_pattern {
     pcre2_code *code;
@@ -185,7 +185,8 @@ static void set_steps(matcher *m, uint32_t steps)
     }
 }
 
-/* First match that starts in [at, at + WINDOW); BT_E_NOT_FOUND when there is none. */
+/* First match that starts in [at, at + WINDOW), which may be empty; BT_E_NOT_FOUND when there is
+ * none. */
 static bt_status match_window(const struct bt_pretok_pattern *p, matcher *m, bt_str subject,
                               size_t at, bt_piece *hit)
 {
@@ -203,14 +204,14 @@ static bt_status match_window(const struct bt_pretok_pattern *p, matcher *m, bt_
         }
     }
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->data);
-    if (found == PCRE2_ERROR_NOMATCH || (found >= 0 && span[1] <= span[0])) {
-        bool check = ++m->n_misses % CHECK == 0;
-        return check && cpu_ns() > m->until_ns ? BT_E_LIMIT : BT_E_NOT_FOUND;
+    bool none = found == PCRE2_ERROR_NOMATCH, empty = found >= 0 && span[1] <= span[0];
+    if ((none || empty) && ++m->n_misses % CHECK == 0 && cpu_ns() > m->until_ns) {
+        return BT_E_LIMIT;
     }
     if (found < 0) {
-        return found == PCRE2_ERROR_NOMEMORY ? BT_E_NO_MEMORY : BT_E_LIMIT;
+        return none ? BT_E_NOT_FOUND : found == PCRE2_ERROR_NOMEMORY ? BT_E_NO_MEMORY : BT_E_LIMIT;
     }
-    *hit = (bt_piece){span[0], span[1]};
+    *hit = (bt_piece){span[0], BT_MAX(span[0], span[1])};
     return BT_OK;
 }
 
@@ -236,6 +237,10 @@ static bt_status split_piece(const struct bt_pretok_pattern *p, matcher *m, bt_s
             continue;
         }
         BT_TRY(status);
+        if (hit.begin == hit.end) {
+            at = char_border(subject, hit.begin + 1);
+            continue;
+        }
         if (gap < hit.begin && p->keep_gaps) {
             BT_TRY(bt_pieces_push(out, piece.begin + gap, piece.begin + hit.begin));
         }
