@@ -19,6 +19,7 @@ TEXTS = ["", " ", "the quick brown fox", "  two", " x", "\n", "a\n\n  b \t", "th
          "<sp", "sp>", "a" * 50, "ab" * 40, " " * 70, "the" * 30, "<0x41>", "\u2581x \u2581 y"]
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
 
 
 def train(tok, alphabet, n):
@@ -34,8 +35,8 @@ def byte_level(pre, normalizer=None, prefix=False):
     tok = Tokenizer(models.BPE())
     if normalizer is not None:
         tok.normalizer = normalizer
-    tail = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=not pre or pre[0] != LLAMA3)
-    head = [pre_tokenizers.Split(Regex(p), "isolated") if p == LLAMA3
+    tail = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=not pre or pre[0] in ("each", "runs"))
+    head = [pre_tokenizers.Split(Regex(p), "isolated") if p in (LLAMA3, QWEN2)
             else pre_tokenizers.Digits(individual_digits=p == "each") for p in pre]
     tok.pre_tokenizer = pre_tokenizers.Sequence(head + [tail]) if head else tail
     tok.decoder = decoders.ByteLevel()
@@ -83,7 +84,7 @@ def cases(tok, seed):
 def main():
     made = {"gpt2": byte_level([]), "prefix": byte_level([], prefix=True),
             "digits": byte_level(["each"]), "digit_runs": byte_level(["runs"]),
-            "nfc": byte_level([LLAMA3], normalizers.NFC()),
+            "nfc": byte_level([QWEN2], normalizers.NFC()),
             "llama3": tweak(byte_level([LLAMA3]), ignore_merges=True),
             "fallback": sentencepiece(True), "unknown": sentencepiece(False)}
     for name in ("llama3", "fallback"):
