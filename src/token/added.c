@@ -49,8 +49,7 @@ void bt_added_deinit(bt_added_list *list)
     *list = (bt_added_list){0};
 }
 
-/* Whether [begin, end) lies inside one trusted run. */
-static bool is_trusted(const bt_added_search *s, size_t begin, size_t end)
+bool bt_added_is_trusted(const bt_added_search *s, size_t begin, size_t end)
 {
     size_t low = 0, high = s->n_runs;
     while (low < high) { /* the first run that ends after begin */
@@ -114,7 +113,7 @@ static const bt_added *longest(const bt_added_list *list, const bt_added_search 
             const bt_added *t = &list->token[low];
             size_t begin = s->base + at;
             if (t->normalized == s->normalized &&
-                (!t->special || s->all_special || is_trusted(s, begin, begin + depth))) {
+                (!t->special || s->all_special || bt_added_is_trusted(s, begin, begin + depth))) {
                 best = t;
             }
         }

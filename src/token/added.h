@@ -36,6 +36,9 @@ typedef struct bt_added_search {
     size_t base; /* where `text` lies in the text that the runs describe */
 } bt_added_search;
 
+/* Whether [begin, end) of the text that the runs describe lies inside one trusted run. */
+bool bt_added_is_trusted(const bt_added_search *search, size_t begin, size_t end);
+
 typedef struct bt_added_match {
     size_t begin, end; /* blanks that it takes included */
     int32_t id;

@@ -24,7 +24,7 @@ static void place(bt_merges *m, const bt_merge *merge)
 bt_status bt_merges_reserve(bt_merges *m, size_t n)
 {
     size_t cap = 16;
-    while (cap / 2 < n && cap <= SIZE_MAX / 4 / sizeof *m->slots) {
+    while (cap / 4 * 3 < n && cap <= SIZE_MAX / 4 / sizeof *m->slots) {
         cap *= 2;
     }
     if (cap <= m->cap) {
@@ -54,7 +54,7 @@ void bt_merges_deinit(bt_merges *m)
 bt_status bt_merges_add(bt_merges *m, int32_t left, int32_t right, int32_t rank, int32_t id)
 {
     BT_ASSERT(left >= 0 && right >= 0);
-    if (m->n + 1 > m->cap / 2) {
+    if (m->n + 1 > m->cap / 4 * 3) {
         BT_TRY(bt_merges_reserve(m, 2 * m->n + 16));
     }
     place(m, &(bt_merge){

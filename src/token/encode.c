@@ -19,8 +19,8 @@ typedef struct encoder {
     bt_err *err;
     bt_bpe bpe;
     bt_pieces pieces, scratch;
-    bt_buf norm[2]; /* normalised text, ping-pong */
-    bool all_special;
+    bt_buf norm[2];      /* normalised text, ping-pong */
+    int64_t deadline_ns; /* for the split patterns */
 } encoder;
 
 static bt_status push_bytes(encoder *e, bt_str piece)
@@ -118,7 +118,8 @@ static bt_status encode_plain(encoder *e, bt_str text)
     }
     bt_status status = bt_buf_ok(&prefixed);
     if (status == BT_OK) {
-        status = bt_pretok_split(&e->t->pretok, text, &e->pieces, &e->scratch, e->err);
+        status =
+            bt_pretok_split(&e->t->pretok, text, e->deadline_ns, &e->pieces, &e->scratch, e->err);
     }
     for (size_t i = 0; i < e->pieces.n && status == BT_OK; i++) {
         bt_piece p = e->pieces.piece[i];
@@ -192,19 +193,6 @@ static bt_status encode_between(encoder *e, const bt_added_search *outer, size_t
     return encode_plain(e, (bt_str){text.p + at, text.n - at});
 }
 
-static bool run_is_trusted(const bt_encode_args *args, size_t begin, size_t end)
-{
-    if (args->runs == NULL) {
-        return args->parse_special;
-    }
-    for (size_t i = 0; i < args->n_runs; i++) {
-        if (args->runs[i].end > begin) {
-            return args->runs[i].trusted && args->runs[i].end >= end;
-        }
-    }
-    return false;
-}
-
 static bt_status encode_all(encoder *e, const bt_encode_args *args)
 {
     bt_added_search search = {.text = args->text,
@@ -218,7 +206,8 @@ static bt_status encode_all(encoder *e, const bt_encode_args *args)
         more = bt_added_next(&e->t->added, &search, at, &m);
         size_t end = more ? m.begin : args->text.n;
         if (end > at) {
-            BT_TRY(encode_between(e, &search, at, end, run_is_trusted(args, at, end)));
+            bool trusted = search.all_special || bt_added_is_trusted(&search, at, end);
+            BT_TRY(encode_between(e, &search, at, end, trusted));
         }
         if (more) {
             BT_TRY(bt_ids_push(e->ids, m.id));
@@ -241,7 +230,8 @@ bt_status bt_tokenizer_encode(const bt_tokenizer *t, const bt_encode_args *args,
                        TEXT_MAX);
     }
     bt_err inner = {0};
-    encoder e = {.t = t, .ids = ids, .err = &inner};
+    encoder e = {
+        .t = t, .ids = ids, .err = &inner, .deadline_ns = bt_pretok_deadline(args->text.n)};
     bt_buf_init(&e.norm[0], BT_MEM_TOKEN, 4 * (size_t)TEXT_MAX);
     bt_buf_init(&e.norm[1], BT_MEM_TOKEN, 4 * (size_t)TEXT_MAX);
     bt_status status = BT_OK;

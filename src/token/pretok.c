@@ -177,6 +177,11 @@ static int64_t cpu_ns(void)
     return (int64_t)t.tv_sec * BT_NS_PER_S + t.tv_nsec;
 }
 
+int64_t bt_pretok_deadline(size_t n)
+{
+    return cpu_ns() + budget_ns + budget_byte_ns * (int64_t)n;
+}
+
 static void set_steps(matcher *m, uint32_t steps)
 {
     if (m->steps != steps) {
@@ -253,11 +258,11 @@ static bt_status split_piece(const struct bt_pretok_pattern *p, matcher *m, bt_s
 
 /* Splits the pieces of `in`. */
 static bt_status split_all(const struct bt_pretok_pattern *p, bt_str text, const bt_pieces *in,
-                           bt_pieces *out)
+                           bt_pieces *out, int64_t deadline_ns)
 {
     matcher m = {.data = pcre2_match_data_create_from_pattern(p->code, NULL),
                  .context = pcre2_match_context_create(NULL),
-                 .until_ns = cpu_ns() + budget_ns + budget_byte_ns * (int64_t)text.n};
+                 .until_ns = deadline_ns};
     bt_status status = m.data == NULL || m.context == NULL ? BT_E_NO_MEMORY : BT_OK;
     for (size_t k = 0; k < in->n && status == BT_OK; k++) {
         status = split_piece(p, &m, text, in->piece[k], out);
@@ -267,8 +272,8 @@ static bt_status split_all(const struct bt_pretok_pattern *p, bt_str text, const
     return status;
 }
 
-bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pieces *scratch,
-                          bt_err *err)
+bt_status bt_pretok_split(const bt_pretok *p, bt_str text, int64_t deadline_ns, bt_pieces *out,
+                          bt_pieces *scratch, bt_err *err)
 {
     out->n = 0;
     if (text.n == 0) {
@@ -280,7 +285,7 @@ bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pi
         *out = *scratch;
         *scratch = done;
         out->n = 0;
-        status = split_all(p->patterns[i], text, scratch, out);
+        status = split_all(p->patterns[i], text, scratch, out, deadline_ns);
         if (status == BT_E_LIMIT) {
             return bt_fail(err, status, "split pattern \"%.200s\" needs too many steps here",
                            p->patterns[i]->text);

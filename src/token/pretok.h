@@ -44,9 +44,12 @@ void bt_pieces_deinit(bt_pieces *list);
 bt_status bt_pretok_add(bt_pretok *p, bt_str pattern, bool keep_gaps, bt_err *err) BT_MUST_USE;
 void bt_pretok_deinit(bt_pretok *p);
 
-/* Splits valid UTF-8 into `out` (emptied first): pieces in order; all of the text but for dropped gaps. `scratch` is a
- * second list. BT_E_LIMIT when a pattern exceeds its budget on this text. Thread-safe. */
-bt_status bt_pretok_split(const bt_pretok *p, bt_str text, bt_pieces *out, bt_pieces *scratch,
-                          bt_err *err) BT_MUST_USE;
+/* How far this thread's CPU clock may go while a text of n bytes is split, in all its parts. */
+int64_t bt_pretok_deadline(size_t n);
+
+/* Splits valid UTF-8 into `out` (emptied first): pieces in order; all of the text but for dropped gaps.
+ * `scratch` is a second list. BT_E_LIMIT when a pattern passes the deadline. Thread-safe. */
+bt_status bt_pretok_split(const bt_pretok *p, bt_str text, int64_t deadline_ns, bt_pieces *out,
+                          bt_pieces *scratch, bt_err *err) BT_MUST_USE;
 
 #endif

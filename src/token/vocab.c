@@ -155,6 +155,9 @@ bt_status bt_vocab_decode_byte_level(bt_vocab *v, bt_err *err)
     for (uint32_t c = 0; c < 0x200; c++) {
         table[c] = (int16_t)bt_letter_byte(c);
     }
+    if (!bt_map_reserve(&v->by_bytes, (size_t)v->n)) {
+        return no_memory(err);
+    }
     for (int32_t id = 0; id < v->n; id++) {
         bt_vocab_entry *e = &v->entries[id];
         bt_str bytes = e->is_added ? e->written : letters_to_bytes(v, e->written, table);

@@ -273,6 +273,31 @@ static void many_added_tokens_are_linear(void **state)
     bt_buf_deinit(&json);
 }
 
+/* A chat of very many short messages: the cost of a token must not grow with the number of runs. */
+static void many_runs_are_linear(void **state)
+{
+    (void)state;
+    enum { N = 200000 };
+    bt_tokenizer *tok = opened("null", "null");
+    bt_ids ids = {0};
+    bt_run *runs = malloc(2 * N * sizeof *runs);
+    char *text = malloc(4 * N);
+    for (size_t i = 0; i < N; i++) {
+        memcpy(text + 4 * i, "<e>a", 4);
+        runs[2 * i] = (bt_run){4 * i + 3, true};
+        runs[2 * i + 1] = (bt_run){4 * i + 4, false};
+    }
+    clock_t begin = clock();
+    bt_encode_args args = {.text = {text, 4 * N}, .runs = runs, .n_runs = 2 * N};
+    assert_int_equal(bt_tokenizer_encode(tok, &args, &ids, NULL), BT_OK);
+    assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
+    assert_int_equal(ids.n, 2 * N);
+    free(runs);
+    free(text);
+    bt_ids_deinit(&ids);
+    bt_tokenizer_close(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(comparison),
         cmocka_unit_test(invalid_text_is_refused),
         cmocka_unit_test(many_added_tokens_are_linear),
+        cmocka_unit_test(many_runs_are_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

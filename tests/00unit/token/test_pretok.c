@@ -45,7 +45,9 @@ static void worst_texts_are_linear(void **state)
         size_t n, at = 0;
         char *text = filled(units[i], &n);
         clock_t begin = clock();
-        assert_int_equal(bt_pretok_split(&p, (bt_str){text, n}, &out, &scratch, NULL), BT_OK);
+        assert_int_equal(bt_pretok_split(&p, (bt_str){text, n}, bt_pretok_deadline(MEGABYTE / 4),
+                                         &out, &scratch, NULL),
+                         BT_OK);
         assert_true(clock() - begin < CLOCKS_PER_SEC);
         for (size_t k = 0; k < out.n; k++) {
             assert_int_equal(out.piece[k].begin, at);
@@ -73,7 +75,8 @@ static void hostile_patterns_end(void **state)
         char *text = filled("a", &n);
         assert_int_equal(bt_pretok_add(&p, bt_str_of(patterns[i]), true, &err), BT_OK);
         clock_t begin = clock();
-        bt_status status = bt_pretok_split(&p, (bt_str){text, n / 4}, &out, &scratch, &err);
+        bt_status status = bt_pretok_split(&p, (bt_str){text, n / 4},
+                                           bt_pretok_deadline(MEGABYTE / 4), &out, &scratch, &err);
         assert_true(clock() - begin < 20 * CLOCKS_PER_SEC);
         assert_true(status == BT_OK || status == BT_E_LIMIT);
         if (status == BT_E_LIMIT) {
@@ -93,7 +96,9 @@ static void pieces_are(const char *pattern, bool keep_gaps, const char *text, co
     bt_buf joined;
     bt_buf_init(&joined, BT_MEM_TOKEN, 1000);
     assert_int_equal(bt_pretok_add(&p, bt_str_of(pattern), keep_gaps, NULL), BT_OK);
-    assert_int_equal(bt_pretok_split(&p, bt_str_of(text), &out, &scratch, NULL), BT_OK);
+    assert_int_equal(bt_pretok_split(&p, bt_str_of(text), bt_pretok_deadline(MEGABYTE / 4), &out,
+                                     &scratch, NULL),
+                     BT_OK);
     for (size_t k = 0; k < out.n; k++) {
         bt_buf_push(&joined, text + out.piece[k].begin, out.piece[k].end - out.piece[k].begin);
         bt_buf_push_char(&joined, '|');
