@@ -103,18 +103,25 @@ bt_status bt_hf_index_added(bt_tokenizer *t, bt_err *err)
         if (added->normalized && t->n_norm > 0) {
             status = bt_tokenizer_normalise(t, added->text, work, &text);
             text = status == BT_OK ? bt_tokenizer_keep(t, text) : text;
+            if (status == BT_OK && text.p == NULL) {
+                status = BT_E_NO_MEMORY;
+            }
             if (status == BT_OK && !t->byte_level) {
                 status = bt_vocab_decode_marks(&t->vocab, added->id, text);
             }
         }
-        if (status != BT_OK || text.p == NULL || text.n == 0) {
-            status = bt_fail(err, BT_E_LIMIT, "added token %d cannot be normalised", added->id);
+        if (status != BT_OK || text.n == 0) {
+            status = bt_fail(err, status != BT_OK ? status : BT_E_FORMAT,
+                             "added token %d cannot be normalised", added->id);
+            break;
         }
         added->text = text;
     }
     bt_buf_deinit(&work[0]);
     bt_buf_deinit(&work[1]);
-    bt_added_sort(&t->added);
+    if (status == BT_OK) {
+        bt_added_sort(&t->added);
+    }
     return status;
 }
 

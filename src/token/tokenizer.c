@@ -85,9 +85,14 @@ bt_status bt_tokenizer_add_merge(bt_tokenizer *t, size_t idx, bt_str left, bt_st
     bt_buf_clear(joined);
     bt_buf_push_str(joined, left);
     bt_buf_push_str(joined, right);
+    bt_status status = bt_buf_ok(joined);
+    if (status != BT_OK) {
+        return bt_fail(err, status, "merge %zu of %zu and %zu bytes is too long", idx, left.n,
+                       right.n);
+    }
     int32_t a = bt_vocab_find(&t->vocab, left), b = bt_vocab_find(&t->vocab, right);
     int32_t both = bt_vocab_find(&t->vocab, bt_buf_str(joined));
-    if (a < 0 || b < 0 || both < 0 || bt_buf_ok(joined) != BT_OK || idx > INT32_MAX / 2) {
+    if (a < 0 || b < 0 || both < 0 || idx > INT32_MAX / 2) {
         bool whole = a >= 0 && b >= 0;
         bt_str missing = whole ? bt_buf_str(joined) : a < 0 ? left : right;
         return bt_fail_at(err, BT_E_FORMAT, (int64_t)idx,
@@ -102,7 +107,7 @@ bt_status bt_tokenizer_add_merge(bt_tokenizer *t, size_t idx, bt_str left, bt_st
     if (t->vocab.entries[both].is_special) {
         return BT_OK;
     }
-    bt_status status = bt_merges_add(&t->merges, a, b, (int32_t)idx, both);
+    status = bt_merges_add(&t->merges, a, b, (int32_t)idx, both);
     return status == BT_OK ? BT_OK : bt_fail(err, status, "no memory for merge %zu", idx);
 }
 
