@@ -189,7 +189,20 @@ static bt_status check_ids(const betoken_engine *e, const betoken_request *req, 
     return BT_OK;
 }
 
-bt_status bt_prompt_ids(betoken_engine *e, const betoken_request *req, bt_ids *ids, bt_err *err)
+/* A tokenizer may know more tokens than the model has rows for (a token added without resizing). */
+static bt_status check_rows(const betoken_engine *e, const bt_ids *ids, bt_err *err)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        if (ids->id[i] >= e->n_vocab) {
+            return bt_fail_param(err, BT_E_INVALID, "prompt",
+                                 "the prompt holds token id %d; the model has rows for 0 to %d",
+                                 (int)ids->id[i], e->n_vocab - 1);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status find_ids(betoken_engine *e, const betoken_request *req, bt_ids *ids, bt_err *err)
 {
     int n_given =
         (req->prompt.p != NULL) + (req->prompt_token_ids != NULL) + (req->messages.p != NULL);
@@ -219,6 +232,12 @@ bt_status bt_prompt_ids(betoken_engine *e, const betoken_request *req, bt_ids *i
     bt_status status = bt_tokenizer_encode(e->tok, &args, ids, err);
     bt_jinja_output_deinit(&text);
     return status;
+}
+
+bt_status bt_prompt_ids(betoken_engine *e, const betoken_request *req, bt_ids *ids, bt_err *err)
+{
+    BT_TRY(find_ids(e, req, ids, err));
+    return check_rows(e, ids, err);
 }
 
 betoken_code betoken_tokenize(betoken_engine *e, const betoken_request *req, int32_t **ids,

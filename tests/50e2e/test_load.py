@@ -175,6 +175,22 @@ def test_configuration_without_meaning(load, copy, key, value):
     refused(load(folder))
 
 
+def test_token_without_a_row(copy, run):
+    """A token added to the tokenizer alone: prompts that hold it are refused, others answered."""
+    folder = copy("llama-f32")
+    n_rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    edit(folder / "tokenizer.json", lambda t: t["added_tokens"].append(
+        {"id": n_rows, "content": "<|new|>", "special": True, "normalized": False,
+         "single_word": False, "lstrip": False, "rstrip": False}))
+    prompts = json.dumps({"prompt": "a <|new|> b"}) + "\n" + json.dumps({"prompt": "a b"}) + "\n"
+    (folder / "prompts.jsonl").write_text(prompts)
+    r = run("generate", "--model", folder, "--prompts", folder / "prompts.jsonl", "--max-tokens", 2,
+            "--json", timeout=60)
+    first, second = (json.loads(line) for line in r.stdout.splitlines())
+    assert r.returncode == 1 and first["error"]["param"] == "prompt", r.stderr
+    assert str(n_rows) in first["error"]["message"] and len(second["token_ids"]) == 2
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "directory", "half"])
 def test_damaged_file(load, copy, name, damage):
