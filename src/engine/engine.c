@@ -99,10 +99,8 @@ static bt_status load_template(betoken_engine *e, bt_err *err)
         return BT_OK;
     }
     bt_status status = bt_jinja_open(text, &e->tmpl, err);
-    if (status != BT_OK) {
-        bt_err_prefix(err, e->template_text != NULL
-                               ? "chat template"
-                               : "the model's chat template (--chat-template replaces it)");
+    if (status != BT_OK && e->template_text == NULL) {
+        bt_err_prefix(err, "the model's own, which --chat-template replaces");
     }
     return status;
 }
