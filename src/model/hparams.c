@@ -62,8 +62,9 @@ static bt_status check_shape(const bt_hparams *hp, bt_err *err)
         return bt_fail(err, BT_E_FORMAT, "%d attention heads cannot share %d key/value heads",
                        hp->n_heads, hp->n_kv_heads);
     }
-    if (hp->head_dim % 2 != 0) {
-        return bt_fail(err, BT_E_FORMAT, "head_dim must be even, not %d", hp->head_dim);
+    if (hp->head_dim < 2 || hp->head_dim > 4096 || hp->head_dim % 2 != 0) {
+        return bt_fail(err, BT_E_FORMAT, "head_dim must be even and from 2 to 4096, not %d",
+                       hp->head_dim);
     }
     return BT_OK;
 }

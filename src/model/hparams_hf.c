@@ -21,7 +21,7 @@ typedef struct family {
 static const family families[] = {
     {"LlamaForCausalLM", "llama", true, false, 0},
     {"MistralForCausalLM", "mistral", false, false, 4096},
-    {"Qwen2ForCausalLM", "qwen2", false, true, 0},
+    {"Qwen2ForCausalLM", "qwen2", false, true, 4096},
 };
 
 /* Keys without influence on the arithmetic of a forward pass. */
@@ -75,6 +75,8 @@ static const struct {
     {"residual_multiplier", 1},
     {"attention_multiplier", 1},
     {"partial_rotary_factor", 1},
+    {"rope_scaling.partial_rotary_factor", 1},
+    {"rope_parameters.partial_rotary_factor", 1},
     {"use_qk_norm", 0},
     {"qk_layernorm", 0},
     {"num_experts", 0},
@@ -230,6 +232,7 @@ static bt_status read_window(const bt_meta *c, const family *f, bt_hparams *hp, 
     bool is_qwen = strcmp(f->arch, "qwen2") == 0;
     bt_meta_value v;
     hp->window = f->default_window;
+    hp->window_first = is_qwen ? 28 : 0;
     if (bt_meta_get(c, "sliding_window", &v) && v.kind == BT_META_NULL) {
         hp->window = 0;
     }
