@@ -294,6 +294,27 @@ bt_status bt_options_parse(bt_options *o, bt_command command, int argc, char **a
     return BT_OK;
 }
 
+enum { HELP_LEFT = 34, HELP_WIDTH = 80 };
+
+/* The words of `text` from column HELP_LEFT on, in as many lines as they need. */
+static void print_wrapped(const char *text)
+{
+    size_t column = HELP_LEFT;
+    while (*text != '\0') {
+        size_t n = strcspn(text, " ");
+        bool first = column == HELP_LEFT;
+        if (!first && column + 1 + n > HELP_WIDTH) {
+            printf("\n%*s", HELP_LEFT, "");
+            column = HELP_LEFT;
+            first = true;
+        }
+        printf("%s%.*s", first ? "" : " ", (int)n, text);
+        column += n + !first;
+        text += n + strspn(text + n, " ");
+    }
+    printf("\n");
+}
+
 void bt_options_help(bt_command command)
 {
     printf("usage: betoken %s [MODEL] [options]\n\n", command == BT_CMD_SERVE ? "serve"
@@ -309,9 +330,10 @@ void bt_options_help(bt_command command)
         snprintf(left, sizeof left, "--%s%s%s", opt->name, opt->argument != NULL ? " " : "",
                  opt->argument != NULL ? opt->argument : "");
         if (strlen(left) > 31) {
-            printf("  %s\n  %-31s %s\n", left, "", opt->help);
+            printf("  %s\n%*s", left, HELP_LEFT, "");
         } else {
-            printf("  %-31s %s\n", left, opt->help);
+            printf("  %-*s", HELP_LEFT - 2, left);
         }
+        print_wrapped(opt->help);
     }
 }
