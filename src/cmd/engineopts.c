@@ -121,6 +121,7 @@ static bt_status apply_config(bt_options *o, bt_err *err)
     }
     if (status == BT_OK && chosen == 0) {
         o->speculative_model = NULL;
+        o->num_speculative_tokens = 0; /* else it would ask for a draft model */
     }
     return status;
 }

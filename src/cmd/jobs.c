@@ -110,11 +110,13 @@ static bt_status add_object(bt_jobs *jobs, const bt_options *o, const bt_json *o
 
 static bt_status read_lines(bt_jobs *jobs, const bt_options *o, bt_str text, bt_err *err)
 {
+    size_t n_line = 0;
     for (size_t at = 0; at < text.n;) {
         int64_t newline = bt_str_find(text, BT_STR("\n"), at);
         size_t end = newline < 0 ? text.n : (size_t)newline;
         bt_str line = {text.p + at, end - at};
         at = end + 1;
+        n_line++;
         bool blank = true;
         for (size_t i = 0; i < line.n && blank; i++) {
             blank = strchr(" \t\r", line.p[i]) != NULL;
@@ -129,6 +131,9 @@ static bt_status read_lines(bt_jobs *jobs, const bt_options *o, bt_str text, bt_
             bt_fail(&why, BT_E_INVALID, "a line must be a JSON object");
             bt_json_close(object);
             object = NULL;
+        }
+        if (object == NULL && o->prompts != NULL) {
+            bt_err_prefix(&why, "%s, line %zu", o->prompts, n_line);
         }
         bt_status status = add_object(jobs, o, object, &why, err);
         bt_json_close(object);
