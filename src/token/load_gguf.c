@@ -226,7 +226,11 @@ static bt_status load_special(bt_tokenizer *t, const bt_meta *m, bool sentencepi
                                        "tokenizer.ggml.eom_token_id"};
     BT_TRY(load_id(t, m, "tokenizer.ggml.bos_token_id", &t->bos, err));
     BT_TRY(load_id(t, m, "tokenizer.ggml.eos_token_id", &t->eos, err));
-    BT_TRY(load_id(t, m, "tokenizer.ggml.unknown_token_id", &t->unk_id, err));
+    /* Byte-level vocabularies drop a byte they lack: the id, often that of <|endoftext|>, comes from
+     * the tokenizer's configuration, not from its model. */
+    int32_t unk = -1;
+    BT_TRY(load_id(t, m, "tokenizer.ggml.unknown_token_id", &unk, err));
+    t->unk_id = sentencepiece ? unk : -1;
     for (size_t i = 0; i < BT_COUNT(ends); i++) {
         int32_t id = -1;
         BT_TRY(load_id(t, m, ends[i], &id, err));

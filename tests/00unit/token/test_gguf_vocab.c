@@ -157,6 +157,7 @@ static void special_ids(void **state)
     put_u32(&g, "tokenizer.ggml.eos_token_id", 2);
     put_u32(&g, "tokenizer.ggml.eot_token_id", 1);
     put_u32(&g, "tokenizer.ggml.eom_token_id", 0);
+    put_u32(&g, "tokenizer.ggml.unknown_token_id", 3);
     put_bool(&g, "tokenizer.ggml.add_bos_token", true);
     put_bool(&g, "tokenizer.ggml.add_eos_token", true);
     put_text(&g, "tokenizer.chat_template", "{{ messages }}");
@@ -171,6 +172,10 @@ static void special_ids(void **state)
     assert_true(bt_str_eqz(bt_tokenizer_chat_template(tok), "{{ messages }}"));
     assert_true(bt_tokenizer_is_special(tok, 3));
     encodes_to(tok, "ab<s>b", false, (const int32_t[]){2, 3, 1}, 3);
+    encodes_to(tok,
+               "a\x1C"
+               "b",
+               false, (const int32_t[]){0, 1}, 2); /* no byte token: dropped */
     encodes_to(tok, "ab", true, (const int32_t[]){3, 2, 2}, 3);
     bt_tokenizer_close(tok);
 }
