@@ -98,6 +98,6 @@ void bt_pages_answer(bt_serve *serve, bt_http_request *request, const bt_api_rou
         answer_models(serve, request, &rest);
         break;
     default:
-        BT_ASSERT(!"a page"); /* work goes to intake */
+        BT_ASSERT(false); /* work goes to intake */
     }
 }

@@ -230,7 +230,15 @@ static void no_wake_after_close(void **state)
         betoken_stream *s = NULL;
         assert_non_null(ctx);
         *ctx = &n_wakes;
-        assert_int_equal(betoken_submit(e, &r, count_wake, ctx, &s, NULL), BETOKEN_OK);
+        /* A closed stream keeps its place in the queue until the engine's next step has seen it. */
+        betoken_code code = BETOKEN_BUSY;
+        for (int tries = 0; code == BETOKEN_BUSY && tries < 10000; tries++) {
+            code = betoken_submit(e, &r, count_wake, ctx, &s, NULL);
+            if (code == BETOKEN_BUSY) {
+                sleep_us(1000);
+            }
+        }
+        assert_int_equal(code, BETOKEN_OK);
         sleep_us(i * 20);
         betoken_stream_close(s);
         *ctx = NULL;
