@@ -129,6 +129,9 @@ static bt_status load_pretok(bt_tokenizer *t, const bt_meta *m, bt_err *err)
                    (int)BT_MIN(name.n, (size_t)60), name.p);
 }
 
+/* A token's ways to be cut are tried one by one, in time that grows with the square of its bytes. */
+enum { CUT_BYTES_MAX = 1024 };
+
 typedef struct scored {
     float score;
     int32_t id;
@@ -166,7 +169,14 @@ static bt_status merges_from_scores(bt_tokenizer *t, const bt_meta *m, bt_err *e
         rank +=
             i == 0 || order[i].score < order[i - 1].score || order[i].score > order[i - 1].score;
         const bt_vocab_entry *e = &t->vocab.entries[order[i].id];
-        for (size_t cut = 1; cut < e->written.n && !e->is_added && status == BT_OK; cut++) {
+        size_t n_bytes = e->is_added ? 0 : e->written.n;
+        if (n_bytes > CUT_BYTES_MAX) {
+            status = bt_fail(err, BT_E_LIMIT, "token %d has %zu bytes; %d are the most",
+                             (int)order[i].id, n_bytes, CUT_BYTES_MAX);
+            bt_mem_free(order);
+            return status;
+        }
+        for (size_t cut = 1; cut < n_bytes && status == BT_OK; cut++) {
             if (((unsigned char)e->written.p[cut] & 0xC0) == 0x80) {
                 continue;
             }
