@@ -51,6 +51,13 @@ static bt_status parse_generation(bt_link *link, bt_err *err)
     BT_TRY(bt_api_parse(kind, bt_buf_str(&link->body), &link->request, err));
     BT_TRY(bt_api_models_find(&link->serve->models, link->request.model, &name, err));
     size_t n = link->request.n_items;
+    const betoken_options *o = link->serve->config->options;
+    size_t most = (size_t)o->max_num_seqs + (size_t)o->max_queued_requests;
+    if (n > most) { /* no later try would find room for it */
+        return bt_fail_param(err, BT_E_INVALID, "prompt",
+                             "%zu prompts; this server runs and queues at most %zu requests", n,
+                             most);
+    }
     link->stream = bt_mem_calloc(BT_MEM_ENGINE, n, sizeof *link->stream);
     link->ended = bt_mem_calloc(BT_MEM_ENGINE, n, sizeof *link->ended);
     if (link->stream == NULL || link->ended == NULL) {

@@ -172,6 +172,9 @@ def test_full_queue_is_429(server, chain):
     assert wait_for(lambda: metric(s, "vllm:num_requests_running") == 0
                     and metric(s, "vllm:num_requests_waiting") == 0)
     assert s.post("/v1/completions", {"prompt": "x", "max_tokens": 2})[0] == 200
+    # More prompts than could ever run and wait are no matter of trying later.
+    status, body = s.post("/v1/completions", {"prompt": ["x"] * 3, "max_tokens": 2})
+    assert status == 400 and body["error"]["param"] == "prompt"
 
 
 def test_one_log_line_a_request(server, models):
