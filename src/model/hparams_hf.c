@@ -16,12 +16,13 @@ typedef struct family {
     bool has_attention_bias; /* reads the attention_bias key */
     bool qkv_bias;           /* always has them */
     int default_window;      /* when the key is absent */
+    int default_kv_heads;    /* the same; 0: as many as heads */
 } family;
 
 static const family families[] = {
-    {"LlamaForCausalLM", "llama", true, false, 0},
-    {"MistralForCausalLM", "mistral", false, false, 4096},
-    {"Qwen2ForCausalLM", "qwen2", false, true, 4096},
+    {"LlamaForCausalLM", "llama", true, false, 0, 0},
+    {"MistralForCausalLM", "mistral", false, false, 4096, 8},
+    {"Qwen2ForCausalLM", "qwen2", false, true, 4096, 32},
 };
 
 /* Keys without influence on the arithmetic of a forward pass. */
@@ -138,7 +139,7 @@ static bt_status find_family(const bt_meta *c, const family **out, bt_err *err)
                    (int)BT_MIN(name.s.n, (size_t)80), name.s.p);
 }
 
-static bt_status read_sizes(const bt_meta *c, bt_hparams *hp, bt_err *err)
+static bt_status read_sizes(const bt_meta *c, const family *f, bt_hparams *hp, bt_err *err)
 {
     const bt_hp_int ints[] = {
         {"hidden_size", &hp->hidden_size, 1, DIM_MAX, true},
@@ -154,7 +155,8 @@ static bt_status read_sizes(const bt_meta *c, bt_hparams *hp, bt_err *err)
         BT_TRY(bt_hp_read_int(c, &ints[i], err));
     }
     if (hp->n_kv_heads == 0) {
-        hp->n_kv_heads = hp->n_heads;
+        bool given_null = bt_meta_get(c, "num_key_value_heads", &(bt_meta_value){0});
+        hp->n_kv_heads = given_null || f->default_kv_heads == 0 ? hp->n_heads : f->default_kv_heads;
     }
     if (hp->head_dim == 0) {
         if (hp->hidden_size % hp->n_heads != 0) {
@@ -268,7 +270,7 @@ bt_status bt_hparams_read_hf(const bt_meta *c, bt_hparams *hp, bt_err *err)
     BT_TRY(find_family(c, &f, err));
     BT_TRY(refuse_unsupported(c, err));
     snprintf(hp->arch, sizeof hp->arch, "%s", f->arch);
-    BT_TRY(read_sizes(c, hp, err));
+    BT_TRY(read_sizes(c, f, hp, err));
     BT_TRY(bt_hp_read_real(c, "rope_theta", false, &hp->rope_theta, err));
     BT_TRY(read_rope_group(c, "rope_scaling", hp, err));
     BT_TRY(read_rope_group(c, "rope_parameters", hp, err));
