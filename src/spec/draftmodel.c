@@ -75,26 +75,47 @@ static void run(draftmodel *d, const bt_propose_seq *seqs)
     }
 }
 
-/* Feeds all committed tokens that the draft's cache lacks; the last row of each sequence draws its
- * first candidate. */
+/* Feeds up to n committed tokens that the draft's cache lacks; the very last one draws the first
+ * candidate. Runs the batch when it is full. */
+static void feed(draftmodel *d, const bt_propose_seq *seqs, int s, int n)
+{
+    const bt_propose_seq *seq = &seqs[s];
+    for (; n > 0; n--) {
+        if (d->batch->n_tok == d->batch->rows_max) {
+            run(d, seqs);
+            bt_batch_reset(d->batch);
+        }
+        int pos = d->n_fed[s]++;
+        bool last = pos == seq->n_tok - 1;
+        if (last) {
+            d->row_seq[d->batch->n_logits] = s;
+        }
+        bt_batch_add(d->batch, feedable(d, seq->token[pos]), pos, seq->table,
+                     last ? BT_WANT_LOGITS : 0);
+    }
+}
+
+/* Catches the draft's cache up with what was committed. Sequences that lack a few tokens come first
+ * and whole; those that lack more (a new prompt, a time without guesses) share one batch a step, so
+ * that a long prompt never holds up the others for more than one chunk. Who is not through draws
+ * nothing yet. */
 static void catch_up(draftmodel *d, const bt_propose_seq *seqs, int n_seqs)
 {
+    enum { FEW = BT_SPEC_MAX + 1 };
+    int budget = d->batch->rows_max;
+    bt_batch_reset(d->batch);
     for (int s = 0; s < n_seqs; s++) {
         d->n_fed[s] = d->n_cached[seqs[s].seq_idx];
-    }
-    for (int s = 0; s < n_seqs;) {
-        bt_batch_reset(d->batch);
-        while (s < n_seqs && d->batch->n_tok < d->batch->rows_max) {
-            const bt_propose_seq *seq = &seqs[s];
-            int pos = d->n_fed[s]++;
-            bool last = pos == seq->n_tok - 1;
-            if (last) {
-                d->row_seq[d->batch->n_logits] = s;
-            }
-            bt_batch_add(d->batch, feedable(d, seq->token[pos]), pos, seq->table,
-                         last ? BT_WANT_LOGITS : 0);
-            s += last;
+        if (seqs[s].n_tok - d->n_fed[s] <= FEW) {
+            feed(d, seqs, s, seqs[s].n_tok - d->n_fed[s]);
         }
+    }
+    for (int s = 0; s < n_seqs && budget > 0; s++) {
+        int n = BT_MIN(seqs[s].n_tok - d->n_fed[s], budget);
+        feed(d, seqs, s, n);
+        budget -= n;
+    }
+    if (d->batch->n_tok > 0) {
         run(d, seqs);
     }
 }
@@ -139,7 +160,7 @@ static void propose(bt_proposer *p, const bt_propose_seq *seqs, int n_seqs, bt_c
     for (int depth = 1; extend(d, seqs, n_seqs, depth); depth++) {
     }
     for (int s = 0; s < n_seqs; s++) {
-        d->n_cached[seqs[s].seq_idx] = seqs[s].n_tok;
+        d->n_cached[seqs[s].seq_idx] = d->n_fed[s];
         bt_candidates_begin(out);
         float chance = 1.0f;
         int parent = -1;

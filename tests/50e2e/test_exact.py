@@ -253,3 +253,18 @@ def test_default_model(generate, default_model, tmp_path, plain, draft):
     for i, k in enumerate([0] + COUNTS):
         for threads, seqs in ((2, 8), (1, 1) if i % 2 else (2, 1)):
             speculate(generate, default_model, path, lines, want, k, threads, seqs, timeout=1800)
+
+
+def test_long_prompt_is_drafted_for_in_chunks(generate, models):
+    """A prompt longer than a batch is fed to the draft a chunk a step: it draws nothing meanwhile, a
+    short neighbour does, and the text is that of plain decoding."""
+    model = str(models / "llama-f32")
+    lines = [{"prompt_token_ids": [(i * 37) % 200 + 40 for i in range(100)], "max_tokens": 24,
+              "return_drafts": True},
+             {"prompt_token_ids": [50, 60, 70], "max_tokens": 24, "return_drafts": True}]
+    options = {"temperature": 0, "max_num_batched_tokens": 24, "max_num_seqs": 2}
+    plain = generate(model, lines, **options)
+    got = generate(model, lines, speculative_model=model, num_speculative_tokens=3, **options)
+    assert [g["token_ids"] for g in got] == [p["token_ids"] for p in plain]
+    assert [] in got[0]["drafts"][:-1]
+    assert all(g["speculation"]["accepted"] == g["speculation"]["drafted"] > 0 for g in got)
