@@ -81,7 +81,7 @@ static void start(fixture *f, bool hold_load, bool fail_load)
     static const char *names[] = {"m"};
     static const char *keys[] = {"secret"};
     char url[64];
-    *f = (fixture){.options.model = "m"};
+    *f = (fixture){.options = {.model = "m", .max_num_seqs = 32, .max_queued_requests = 256}};
     f->config = (bt_serve_config){.host = "127.0.0.1",
                                   .port = free_port(),
                                   .model_name = names,
